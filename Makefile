@@ -1,0 +1,54 @@
+# Everything needs only Python >= 3.11 and make: the virtual environment is made on first use.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUNS := runs/demo
+
+.PHONY: demo test test-slow lint types imports unit smoke examples bench setup clean
+
+setup: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "krogh needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+demo: setup  ## the main experiments at laptop scale, then the report page
+	$(BIN)/krogh run 'parity/*' --scale laptop --out $(RUNS)
+	$(BIN)/krogh report $(RUNS)
+	@echo "open $(RUNS)/index.html"
+
+test: lint types imports unit smoke examples
+
+lint: setup
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
+
+types: setup
+	$(BIN)/mypy
+
+imports: setup
+	$(BIN)/lint-imports
+
+unit: setup
+	$(BIN)/pytest -n 2
+
+test-slow: setup
+	$(BIN)/pytest -m slow
+
+smoke: setup
+	rm -rf runs/smoke
+	$(BIN)/krogh run '*' --scale smoke --out runs/smoke
+	$(BIN)/krogh report runs/smoke
+
+examples: setup
+	for example in examples/*.py; do echo $$example; $(BIN)/python $$example || exit 1; done
+
+bench: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	$(BIN)/krogh bench
+
+clean:
+	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,61 @@
+"""krogh: a laboratory for model systems of deep learning.
+
+    import krogh
+
+    trial = krogh.Trial(krogh.Parity(n=20, k=3), krogh.Mlp(width=100))
+    table = krogh.run(krogh.sweep(trial, seed=range(100)))
+
+The public names below are imported on first use, so that `krogh --help` does not wait for JAX.
+"""
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "krogh.errors": ("KroghError",),
+    "krogh.tasks": ("DisjointParity", "Examples", "Parity", "ParityControl", "Task", "task"),
+    "krogh.models": (
+        "DisjointPolyNet",
+        "Mlp",
+        "Model",
+        "Neuron",
+        "ParityTransformer",
+        "PolyNet",
+        "configuration",
+        "model",
+        "power_mlp",
+    ),
+    "krogh.training": (
+        "Adam",
+        "Constant",
+        "Cosine",
+        "FullBatch",
+        "Offline",
+        "Online",
+        "Piecewise",
+        "Population",
+        "Sgd",
+        "Stopping",
+        "Training",
+    ),
+    "krogh.probes": ("BatchLoss", "Error", "Moment", "Movement", "Probe", "SupportWeight", "probe"),
+    "krogh.theory": ("predict",),
+    "krogh.engine": ("Trial", "Trials", "run", "stack", "sweep"),
+    "krogh.lab": ("Claim", "Experiment", "Results", "experiment", "run_study"),
+    "krogh.report": ("write_report",),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [*_HOME]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'krogh' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,162 @@
+"""Cohorts: trials of one structure, stacked.
+
+`Trials` holds one template and, for the fields that differ, one array with an entry per trial; a million
+seeds cost four megabytes. Lists of trials and sweeps become a few `Trials`, one per structure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from krogh.engine.trial import Trial
+from krogh.errors import require
+from krogh.values import columns, digest, replaced, structure_of
+
+
+class Trials:
+    """Trials of one structure: behaves as a sequence, materialises only what is asked for."""
+
+    def __init__(self, template: Trial, stacked: Mapping[int, np.ndarray], count: int):
+        self.template = template
+        self.structure = structure_of(template)
+        self.count = count
+        self._stacked = dict(stacked)  # leaf position -> array [count, ...]
+        self._leaves, self._treedef = jax.tree.flatten(template)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, position: int) -> Trial:
+        if not 0 <= position < self.count:
+            raise IndexError(position)
+        return self._rebuilt(lambda array: array[position])
+
+    def __iter__(self) -> Iterator[Trial]:
+        return (self[position] for position in range(self.count))
+
+    def take(self, positions: np.ndarray) -> Trial:
+        """The trials at `positions` as one stacked trial: every leaf [len(positions), ...]."""
+        leaves = [
+            self._stacked[place][positions]
+            if place in self._stacked
+            else np.broadcast_to(leaf, (len(positions), *np.shape(leaf)))
+            for place, leaf in enumerate(self._leaves)
+        ]
+        return jax.tree.unflatten(self._treedef, leaves)
+
+    def _rebuilt(self, pick: Any) -> Trial:
+        leaves = [
+            pick(self._stacked[place]) if place in self._stacked else leaf
+            for place, leaf in enumerate(self._leaves)
+        ]
+        return jax.tree.unflatten(self._treedef, leaves)
+
+    def fitted(self) -> Trials:
+        """These trials with a template that has room for the cohort's largest sample, and no more work
+        than the cohort's values need. Their draws, identities and table rows stay the same."""
+        everyone = self._rebuilt(lambda array: array)
+        regime = self.template.training.regime.fitted(everyone.training.regime)
+        task = self.template.task.fitted(everyone.task)
+        template = eqx.tree_at(lambda trial: (trial.task, trial.training.regime), self.template, (task, regime))
+        return Trials(template, self._stacked, self.count)
+
+    def ids(self) -> np.ndarray:
+        """Identity of each trial [count]: a hash of the structure and of the trial's own numbers."""
+        prefix = hashlib.blake2b(digest(self.structure, 16), digest_size=8)
+        result = np.empty(self.count, np.uint64)
+        for start in range(0, self.count, 65_536):
+            positions = np.arange(start, min(start + 65_536, self.count))
+            # All leaves, varying or not: identity may not depend on which fields the neighbours vary.
+            leaves = jax.tree.leaves(self.take(positions))
+            flat = [np.ascontiguousarray(leaf).reshape(len(positions), -1) for leaf in leaves]
+            rows = np.concatenate([leaf.view(np.uint8) for leaf in flat], axis=1)
+            for position, row in zip(positions, rows, strict=True):
+                hasher = prefix.copy()
+                hasher.update(row.tobytes())
+                result[position] = int.from_bytes(hasher.digest(), "little")
+        return result
+
+    def rows(self, positions: np.ndarray) -> dict[str, Any]:
+        """The trials' fields as table columns: a scalar where constant, a list where it differs."""
+        shared = columns(self.template)
+        if not self._stacked:
+            return shared
+        paths = _leaf_paths(self.template)
+        for place, array in self._stacked.items():
+            chosen = array[positions]
+            if chosen.ndim > 1:
+                shared[paths[place]] = [str(row.tolist()) for row in chosen]
+            elif np.issubdtype(chosen.dtype, np.floating):
+                values, inverse = np.unique(chosen, return_inverse=True)
+                shared[paths[place]] = np.array([float(str(value)) for value in values])[inverse]
+            else:
+                shared[paths[place]] = chosen
+        return shared
+
+
+def _leaf_paths(template: Trial) -> list[str]:
+    with_path, _ = jax.tree_util.tree_flatten_with_path(template)
+    return [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in with_path]
+
+
+def stack(trials: Iterable[Trial]) -> list[Trials]:
+    """Group trials by structure, in order of first appearance."""
+    groups: dict[str, list[Trial]] = {}
+    for trial in trials:
+        require(isinstance(trial, Trial), f"expected trials; got {type(trial).__name__}")
+        groups.setdefault(structure_of(trial), []).append(trial)
+    return [_stacked(group) for group in groups.values()]
+
+
+def _stacked(group: Sequence[Trial]) -> Trials:
+    leaves = zip(*(jax.tree.leaves(trial) for trial in group), strict=True)
+    arrays = {place: np.stack(column) for place, column in enumerate(leaves)}
+    varying = {place: array for place, array in arrays.items() if (array != array[:1]).any()}
+    return Trials(group[0], varying, len(group))
+
+
+def sweep(trial: Trial, **fields: Iterable[Any]) -> list[Trials]:
+    """Every combination of field values, as cohorts.
+
+    Fields are dotted paths with `__` for the dot in keyword form, or given in a dictionary:
+
+        sweep(trial, seed=range(1000), training__optimiser__rate=[0.1, 1.0])
+        sweep(trial, **{"task.noise": [0, 0.1, 0.2]})
+
+    Seeds vary fastest and are never materialised one by one.
+    """
+    axes = {path.replace("__", "."): list(values) for path, values in fields.items() if path != "seed"}
+    for path, values in axes.items():
+        require(values, f"sweep needs at least one value for {path}; got none")
+    seeds = fields.get("seed")
+    combined = []
+    for choice in itertools.product(*axes.values()):
+        changed = trial
+        for path, value in zip(axes, choice, strict=True):
+            changed = replaced(changed, path, value)
+        combined.append(changed)
+    cohorts = stack(combined)
+    if seeds is None:
+        return cohorts
+    tied = "init_seed" not in axes and int(trial.init_seed) == int(trial.seed)
+    return [_with_seeds(cohort, seeds, ("seed", "init_seed") if tied else ("seed",)) for cohort in cohorts]
+
+
+def _with_seeds(cohort: Trials, seeds: Iterable[int], fields: tuple[str, ...]) -> Trials:
+    numbers = np.asarray(seeds if isinstance(seeds, range) else list(seeds))
+    whole = numbers.size > 0 and np.issubdtype(numbers.dtype, np.integer)
+    require(whole and numbers.min() >= 0 and numbers.max() < 2**32, "seeds must be integers in 0..2^32-1")
+    numbers = numbers.astype(np.uint32)
+    count = len(cohort) * len(numbers)
+    stacked = {place: np.repeat(array, len(numbers), axis=0) for place, array in cohort._stacked.items()}
+    for place, path in enumerate(_leaf_paths(cohort.template)):
+        if path in fields:
+            stacked[place] = np.tile(numbers, len(cohort))
+    return Trials(cohort.template, stacked, count)

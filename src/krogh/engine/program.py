@@ -1,0 +1,131 @@
+"""The program of a cohort: everything that happens on the device between two looks from the host.
+
+A cohort's trials sit in slots, slots in blocks. A block is trained at once (on a GPU thousands of trials, on
+a CPU one); the program walks over the blocks that hold running trials, so finished blocks cost nothing and the
+number of blocks is not part of the program. New trials draw their weights inside it. Hence one compilation
+per structure.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int, PyTree
+
+from krogh.engine.checking import EMPTY, NEW, RUNNING, check_block, constants_of
+from krogh.engine.round import State, frozen, over_block, train_block
+from krogh.engine.trial import DATA, Trial
+from krogh.probes.base import Moment
+
+PROBED = 1024
+
+
+def start(trial: Trial) -> State:
+    """The state of a trial before its first step."""
+    params = trial.initial_params()
+    state = State(
+        params=params,
+        memory=trial.training.optimiser.init(params),
+        sample=trial.training.regime.sample(trial.task, trial.key(DATA)),
+        step=jnp.zeros((), jnp.int32),
+        status=jnp.full((), RUNNING, jnp.int32),
+        streak=jnp.zeros((), jnp.int32),
+        reached=jnp.full((), -1, jnp.int32),
+        accuracy=jnp.full((), jnp.nan, jnp.float32),
+        loss=jnp.full((), jnp.nan, jnp.float32),
+        curve=jnp.full((trial.probe_rows, len(trial.curve_columns())), jnp.nan, jnp.float32),
+    )
+    return probed(trial, state) if trial.probes else state
+
+
+def probed(trial: Trial, state: State) -> State:
+    """The state with a row added to the trial's curve."""
+    size = min(trial.training.stopping.size(trial.task), PROBED)
+    moment = Moment(
+        trial.task,
+        trial.model,
+        state.params,
+        trial.initial_params(),
+        trial.validation(size),
+        state.loss,
+        state.step,
+    )
+    row = jnp.concatenate([probe.measure(moment) for probe in trial.probes])
+    place = jnp.where(state.step % trial.probe_every == 0, state.step // trial.probe_every, trial.probe_rows)
+    return state._replace(curve=state.curve.at[place].set(row, mode="drop"))
+
+
+def empty_states(trial: Trial, slots: int) -> State:
+    """Slots without trials."""
+    shapes = jax.eval_shape(start, trial)
+    states = jax.tree.map(lambda leaf: jnp.zeros((slots, *leaf.shape), leaf.dtype), shapes)
+    return states._replace(status=jnp.full(slots, EMPTY, jnp.int32))
+
+
+def advance_block(trials: Trial, states: State, rounds: Int[Array, ""], block: int) -> State:
+    """Up to `rounds` rounds for the trials of one block; ends early when none is running."""
+    over = over_block(block)
+    constants = over(constants_of)(trials)
+    new = states.status == NEW
+    states = jax.lax.cond(
+        jnp.any(new), lambda old: frozen(new, over(start)(trials), old), lambda old: old, states
+    )
+    per_probe = trials.probe_every // trials.training.stopping.check_every if trials.probes else 0
+
+    def one(carry: tuple[Array, State]) -> tuple[Array, State]:
+        done, states = carry
+        before = states.status == RUNNING
+        states = train_block(trials, constants, states, over)
+        states = check_block(trials, constants, states, block)
+        if per_probe:
+            # All running trials of a block stand at the same round modulo `per_probe` (chunks are multiples
+            # of it), so whether to probe is one decision for the block and not one per trial.
+            states = jax.lax.cond(
+                (done + 1) % per_probe == 0,
+                lambda old: frozen(before, over(probed)(trials, old), old),
+                lambda old: old,
+                states,
+            )
+        return done + 1, states
+
+    def going(carry: tuple[Array, State]) -> Array:
+        return (carry[0] < rounds) & jnp.any(carry[1].status == RUNNING)
+
+    return jax.lax.while_loop(going, one, (jnp.zeros((), jnp.int32), states))[1]
+
+
+def advance(
+    trials: Trial, states: State, rounds: Int[Array, ""], blocks: Int[Array, ""], block: int
+) -> tuple[State, Int[Array, ""]]:
+    """Up to `rounds` rounds for the first `blocks` blocks of slots, and the rounds times blocks that ran."""
+
+    def one(place: Array, carry: tuple[State, Array]) -> tuple[State, Array]:
+        everyone, executed = carry
+        first = place * block
+        part = _slice(everyone, first, block)
+        was = jnp.where(part.status == NEW, 0, part.step)
+        advanced = advance_block(_slice(trials, first, block), part, rounds, block)
+        ran = jnp.max(jnp.where(part.status == EMPTY, 0, advanced.step - was))
+        everyone = jax.tree.map(
+            lambda leaf, new: jax.lax.dynamic_update_slice_in_dim(leaf, new, first, 0), everyone, advanced
+        )
+        return everyone, executed + ran
+
+    return jax.lax.fori_loop(0, blocks, one, (states, jnp.zeros((), jnp.int32)))
+
+
+def place(trials: Trial, states: State, new: Trial, chosen: Array) -> tuple[Trial, State]:
+    """Put new trials into the chosen slots."""
+    trials = frozen(chosen, new, trials)
+    return trials, states._replace(status=jnp.where(chosen, NEW, states.status))
+
+
+def permute(trials: Trial, states: State, order: Int[Array, " slots"]) -> tuple[Trial, State]:
+    """Move slots, so that running trials fill the first blocks."""
+    return jax.tree.map(lambda leaf: jnp.take(leaf, order, axis=0), (trials, states))
+
+
+def _slice(tree: PyTree, first: Array, block: int) -> Any:
+    return jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, first, block, 0), tree)

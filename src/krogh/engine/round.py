@@ -1,0 +1,118 @@
+"""One round: the steps between two checks. The only place where weights are trained.
+
+`train_block` is the seam behind which another implementation may stand (one kernel for a whole block); the
+one here is the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+
+from krogh.engine.trial import Trial
+from krogh.models.base import Parameters
+from krogh.training.losses import find_loss
+
+Over = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class State(NamedTuple):
+    """Where a trial stands. `reached` is the convergence time, -1 while there is none."""
+
+    params: Parameters
+    memory: PyTree
+    sample: PyTree
+    step: Int[Array, ""]
+    status: Int[Array, ""]
+    streak: Int[Array, ""]
+    reached: Int[Array, ""]
+    accuracy: Float[Array, ""]
+    loss: Float[Array, ""]
+    curve: Float[Array, "rows columns"]
+
+
+class Constants(NamedTuple):
+    """What a trial's rounds all need, computed once per visit of the program and not once per round."""
+
+    key: PRNGKeyArray
+    prefix: PyTree
+    allowed: Int[Array, ""]
+
+
+class Trained(NamedTuple):
+    """What a round changes."""
+
+    params: Parameters
+    memory: PyTree
+    loss: Float[Array, ""]
+
+
+def over_block(block: int) -> Over:
+    """How a function of one trial runs on a block: vmapped, or, for a block of one, without a batch axis.
+
+    A batch axis of one would turn every matrix product on a CPU into a batched one, several times slower.
+    """
+    if block > 1:
+        return jax.vmap
+
+    def lift(function: Callable[..., Any]) -> Callable[..., Any]:
+        def lifted(*stacked: Any) -> Any:
+            single = jax.tree.map(lambda leaf: leaf[0], stacked)
+            return jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], function(*single))
+
+        return lifted
+
+    return lift
+
+
+def train_block(trials: Trial, constants: Constants, states: State, over: Over) -> State:
+    """A round of training for every running trial of a block; the others stay as they are."""
+    new = over(train_round)(trials, constants, states)
+    running = states.status == 0
+    params = frozen(running, new.params, states.params)
+    memory = frozen(running, new.memory, states.memory)
+    every = trials.training.stopping.check_every
+    return states._replace(
+        params=params,
+        memory=memory,
+        step=states.step + jnp.where(running, every, 0).astype(jnp.int32),
+        loss=jnp.where(running, new.loss, states.loss),
+    )
+
+
+def frozen(running: Bool[Array, " block"], new: PyTree, old: PyTree) -> PyTree:
+    """`new` where a trial is running, `old` where it is not."""
+
+    def choose(after: Array, before: Array) -> Array:
+        return jnp.where(running.reshape(running.shape + (1,) * (after.ndim - 1)), after, before)
+
+    return jax.tree.map(choose, new, old)
+
+
+def train_round(trial: Trial, constants: Constants, state: State) -> Trained:
+    """`check_every` optimiser steps of one trial: θ ← θ + update(∇ mean loss)."""
+    training = trial.training
+    loss, optimiser = find_loss(training.loss), training.optimiser
+    every = training.stopping.check_every
+
+    def step(carry: tuple[Parameters, PyTree], inputs: Any) -> tuple[tuple[Parameters, PyTree], Array]:
+        params, memory = carry
+        number, fed = inputs
+        raw, weight = training.regime.batch(trial.task, state.sample, fed)
+        x, y, _ = trial.task.decode(raw)
+
+        def objective(params: Parameters) -> Float[Array, ""]:
+            losses = loss(trial.model.predict(params, x), y)
+            return jnp.mean(losses) if weight is None else jnp.sum(losses * weight)
+
+        value, gradient = jax.value_and_grad(objective)(params)
+        return optimiser.update(gradient, memory, params, number), value
+
+    numbers = state.step + jnp.arange(every, dtype=jnp.int32)
+    fed = training.regime.feed(trial.task, constants.key, state.step, every)
+    (params, memory), losses = jax.lax.scan(step, (state.params, state.memory), (numbers, fed))
+    return Trained(params, memory, jnp.mean(losses))

@@ -1,0 +1,109 @@
+"""A trial: task + model + training + seed, one training run as a value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array, PRNGKeyArray, UInt32
+
+from krogh.errors import require, require_integer
+from krogh.models.base import Model, Parameters
+from krogh.probes.base import Probe
+from krogh.tasks.base import Examples, Task
+from krogh.training.stopping import EXACT
+from krogh.training.training import Training
+from krogh.values import Value, data, structure
+
+INIT, DATA, VALIDATION = 0, 1, 2
+
+
+class Trial(Value):
+    """One training run.
+
+    All randomness comes from `seed` (examples, validation) and `init_seed` (weights; the same unless given),
+    so a trial's weights and data depend on the trial alone. With `probes`, a curve is kept: one row at step 0
+    and one every `probe_every` steps.
+    """
+
+    task: Task
+    model: Model
+    training: Training
+    probes: tuple[Probe, ...]
+    seed: UInt32[Array, ""] = data(np.uint32)
+    init_seed: UInt32[Array, ""] = data(np.uint32)
+    probe_every: int = structure()
+    probe_rows: int = structure()
+
+    kind = "trial"
+
+    def __init__(
+        self,
+        task: Task,
+        model: Model,
+        training: Training | None = None,
+        seed: Any = 0,
+        init_seed: Any = None,
+        probes: tuple[Probe, ...] = (),
+        probe_every: int = 0,
+        probe_rows: int = 0,
+    ):
+        require(isinstance(task, Task), f"a trial needs a task; got {task!r}")
+        require(isinstance(model, Model), f"a trial needs a model; got {model!r}")
+        self.task, self.model = task, model
+        self.training = Training() if training is None else training
+        self.probes = tuple(probes)
+        self.seed = _checked_seed("seed", seed)
+        self.init_seed = self.seed if init_seed is None else _checked_seed("init_seed", init_seed)
+        every = probe_every or self.training.stopping.check_every
+        self.probe_every = every if self.probes else 0
+        self.probe_rows = 1 + int(self.training.stopping.budget) // every if self.probes else 0
+        self._check()
+
+    def _check(self) -> None:
+        self.model.check(self.task)
+        self.training.check(self.task)
+        stopping = self.training.stopping
+        obstacle = self.model.obstacle(self.task)
+        solvable = obstacle is None or float(stopping.accuracy) < 1.0
+        require(solvable, f"{obstacle}; or ask for less than accuracy=1.0")
+        names = set(jax.eval_shape(lambda: self.initial_params()))
+        self.training.optimiser.check(names)
+        for probe in self.probes:
+            probe.check(self.task, self.model)
+        if self.probes:
+            require_integer("probe_every", self.probe_every, 1)
+            whole = self.probe_every % stopping.check_every == 0
+            require(
+                whole,
+                f"probe_every must be a multiple of check_every={stopping.check_every}; "
+                f"got probe_every={self.probe_every}",
+            )
+
+    def key(self, stream: int) -> PRNGKeyArray:
+        """The key of one of the trial's random streams."""
+        seed = self.init_seed if stream == INIT else self.seed
+        return jax.random.fold_in(jax.random.key(seed), stream)
+
+    def initial_params(self) -> Parameters:
+        """The trial's weights before training."""
+        return self.model.init(self.key(INIT), self.task)
+
+    def validation(self, size: int | None = None) -> Examples:
+        """The trial's validation examples, or the first `size` of a sampled one."""
+        stopping = self.training.stopping
+        if size is None and stopping.validation == EXACT:
+            return self.task.decode(self.task.population())
+        wanted = stopping.size(self.task) if size is None else size
+        return self.task.batch(self.key(VALIDATION), wanted)
+
+    def curve_columns(self) -> tuple[str, ...]:
+        return tuple(name for probe in self.probes for name in probe.columns(self.task))
+
+
+def _checked_seed(name: str, seed: Any) -> Any:
+    if isinstance(seed, jax.Array):
+        return seed
+    require_integer(name, seed.item() if isinstance(seed, np.ndarray | np.generic) else seed, 0, 2**32 - 1)
+    return seed

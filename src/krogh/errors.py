@@ -1,0 +1,36 @@
+"""The one exception a user meets, and how its message is made.
+
+A message echoes what was given, says what is allowed, and names the nearest valid choice.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class KroghError(ValueError):
+    """Bad input: the command line prints the message and exits with code 2."""
+
+
+def require(condition: object, message: str) -> None:
+    """Raise `KroghError(message)` unless `condition` holds."""
+    if not condition:
+        raise KroghError(message)
+
+
+def unknown(kind: str, given: str, allowed: Iterable[str]) -> KroghError:
+    """The error for an unknown name: what was given, the nearest valid choice, all choices."""
+    choices = sorted(allowed)
+    near = difflib.get_close_matches(given, choices, n=1, cutoff=0.4)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    listed = ", ".join(choices) if choices else "none are registered"
+    return KroghError(f"unknown {kind} {given!r}{hint} (known: {listed})")
+
+
+def require_integer(name: str, value: object, low: int, high: int | None = None) -> None:
+    """Require `value` to be an integer in [low, high]."""
+    is_integer = hasattr(value, "__index__") and not isinstance(value, bool)
+    within = is_integer and low <= int(value) and (high is None or int(value) <= high)  # type: ignore[call-overload]
+    allowed = f"at least {low}" if high is None else f"between {low} and {high}"
+    require(within, f"{name} must be an integer {allowed}; got {name}={value!r}")

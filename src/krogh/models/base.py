@@ -1,0 +1,54 @@
+"""What every model provides: how parameters are drawn and how a prediction is computed.
+
+Parameters are a flat dictionary of named arrays, so that a rate or a decay can be given by name, and
+weights are written to a file under the letters of the source's formulas.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from krogh.registry import MODELS
+from krogh.tasks.base import Task
+from krogh.values import Value
+
+Parameters = dict[str, Array]
+
+
+class Model(Value):
+    """An architecture."""
+
+    @abc.abstractmethod
+    def init(self, key: PRNGKeyArray, task: Task) -> Parameters:
+        """Fresh parameters for `task`."""
+
+    @abc.abstractmethod
+    def predict(self, params: Parameters, x: Float[Array, "batch n"]) -> Float[Array, " batch"]:
+        """Predictions for a batch of inputs."""
+
+    @abc.abstractmethod
+    def check(self, task: Task) -> None:
+        """Refuse a task that this model cannot read at all."""
+
+    def obstacle(self, task: Task) -> str | None:
+        """Why no parameters solve `task` exactly, with what would; None when some do or nobody knows."""
+        return None
+
+    @classmethod
+    @abc.abstractmethod
+    def example(cls) -> tuple[Model, Task]:
+        """A small valid instance and a task it can learn, for the conformance laws."""
+
+
+def model(name: str) -> Any:
+    """Class decorator: register a model under `name`."""
+
+    def file(cls: type[Model]) -> type[Model]:
+        cls.kind = name
+        MODELS.register(name)(cls)
+        return cls
+
+    return file

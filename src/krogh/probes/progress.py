@@ -1,0 +1,83 @@
+"""Probes of visible and hidden progress (dissertation, §5.5, §B.3.3)."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from krogh.errors import require
+from krogh.models.base import Model
+from krogh.probes.base import Moment, Probe, probe
+from krogh.tasks.base import Task
+from krogh.tasks.parity import AbstractParity
+
+FIRST_LAYERS = ("W", "w")
+
+
+def first_layer(model: Model, task: Task, params: dict[str, Array]) -> Float[Array, "neurons n"]:
+    """The first layer's weights, one row per neuron."""
+    name = next(name for name in FIRST_LAYERS if name in params)
+    return params[name].reshape(-1, task.input_shape[0])
+
+
+@probe("error")
+class Error(Probe):
+    """Share of the validation sample that is wrong."""
+
+    def columns(self, task: Task) -> tuple[str, ...]:
+        return ("error",)
+
+    def measure(self, moment: Moment) -> Float[Array, " 1"]:
+        prediction = moment.model.predict(moment.params, moment.validation.x)
+        right = moment.task.correct(prediction, moment.validation.truth)
+        return 1.0 - jnp.mean(right, dtype=jnp.float32)[None]
+
+
+@probe("batch-loss")
+class BatchLoss(Probe):
+    """Mean training loss over the last round of steps."""
+
+    def columns(self, task: Task) -> tuple[str, ...]:
+        return ("batch_loss",)
+
+    def measure(self, moment: Moment) -> Float[Array, " 1"]:
+        return moment.batch_loss[None]
+
+
+@probe("movement")
+class Movement(Probe):
+    """ρ = max_ij |W_t - W_0|_ij over the first layer: the source's measure of hidden progress."""
+
+    def columns(self, task: Task) -> tuple[str, ...]:
+        return ("movement",)
+
+    def measure(self, moment: Moment) -> Float[Array, " 1"]:
+        now = first_layer(moment.model, moment.task, moment.params)
+        before = first_layer(moment.model, moment.task, moment.initial)
+        return jnp.max(jnp.abs(now - before))[None]
+
+    def check(self, task: Task, model: Model) -> None:
+        shapes = jax.eval_shape(lambda key: model.init(key, task), jax.random.key(0))
+        named = any(name in shapes for name in FIRST_LAYERS)
+        require(named, f"movement reads a first layer named W or w; {model.kind} has {sorted(shapes)}")
+
+
+@probe("support-weight")
+class SupportWeight(Probe):
+    """Largest |weight| on relevant and on irrelevant coordinates of the first layer."""
+
+    def columns(self, task: Task) -> tuple[str, ...]:
+        return ("relevant_weight", "irrelevant_weight")
+
+    def measure(self, moment: Moment) -> Float[Array, " 2"]:
+        task = moment.task
+        assert isinstance(task, AbstractParity)
+        size = jnp.max(jnp.abs(first_layer(moment.model, task, moment.params)), axis=0)
+        relevant = jnp.any(jnp.arange(task.n)[:, None] == task.support, axis=1)
+        on, off = jnp.where(relevant, size, 0.0), jnp.where(relevant, 0.0, size)
+        return jnp.stack([jnp.max(on), jnp.max(off)])
+
+    def check(self, task: Task, model: Model) -> None:
+        require(isinstance(task, AbstractParity), f"support-weight needs a parity; got {task.kind!r}")
+        Movement().check(task, model)

@@ -1,0 +1,218 @@
+"""Sparse parities: chi_S(x) = ∏_{i in S} x_i of uniform signs x (dissertation, §5.2, §B.1.1).
+
+    parity             any support S, label noise p (§B.3.6)
+    disjoint-parity    one relevant coordinate in each of k blocks (§5.4.2)
+    parity-control     labels are coin flips, evaluation is on chi_S (Figure 5.3 right)
+"""
+
+import abc
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from equinox import AbstractVar
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
+
+from krogh.errors import require, require_integer
+from krogh.tasks import signs
+from krogh.tasks.base import Examples, Task, task
+from krogh.values import data, replaced, structure
+
+MAX_ENUMERATION = 20
+NOISE = 1
+
+
+class Packed(NamedTuple):
+    """Raw examples: packed inputs, and a random word per example that decides whether its label flips."""
+
+    bits: UInt32[Array, "size words"]
+    noise: UInt32[Array, " size"] | None
+
+
+class AbstractParity(Task):
+    """What the parities share. Without label noise (`noisy` False) no noise words are drawn."""
+
+    n: AbstractVar[int]
+    k: AbstractVar[int]
+    support: AbstractVar[Int[Array, " k"]]
+    noisy: AbstractVar[bool]
+
+    @property
+    @abc.abstractmethod
+    def flip_probability(self) -> Any:
+        """Probability that an observed label is the negated truth."""
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return (self.n,)
+
+    def draw(self, key: PRNGKeyArray, size: int) -> Packed:
+        bits = jax.random.bits(key, (size, signs.words(self.n)), jnp.uint32)
+        if not self.noisy:
+            return Packed(bits, None)
+        return Packed(bits, jax.random.bits(jax.random.fold_in(key, NOISE), (size,), jnp.uint32))
+
+    def decode(self, raw: Packed) -> Examples:
+        truth = signs.parity(raw.bits, signs.support_mask(self.support, self.n))
+        observed = truth
+        if raw.noise is not None:
+            threshold = (jnp.asarray(self.flip_probability, jnp.float32) * 2.0**32).astype(jnp.uint32)
+            observed = jnp.where(raw.noise < threshold, -truth, truth)
+        return Examples(signs.unpack(raw.bits, self.n), observed, truth)
+
+    def fitted(self, leaves: Task) -> Task:
+        noisy = bool(np.any(np.asarray(leaves.flip_probability) > 0))  # type: ignore[attr-defined]
+        return replaced(self, "noisy", noisy)
+
+    def correct(self, prediction: Float[Array, " size"], truth: Float[Array, " size"]) -> Bool[Array, " size"]:
+        """The sign of the prediction; a prediction of 0 is an error, as in the source's theory."""
+        return prediction * truth > 0
+
+    @property
+    def population_size(self) -> int | None:
+        return 2**self.n if self.n <= MAX_ENUMERATION else None
+
+    def population(self) -> Packed:
+        require(
+            self.population_size,
+            f"the cube can be listed for n ≤ {MAX_ENUMERATION}; got n={self.n} (validate on a sample instead)",
+        )
+        return Packed(signs.cube(self.n), None)
+
+    def limits(self) -> dict[str, float]:
+        """Samples ~ log2 C(n,k)/(1-2p)^2; statistical queries ~ C(n,k) (§B.1.1)."""
+        kept = 1.0 - 2.0 * float(self.flip_probability)
+        supports = math.comb(self.n, self.k)
+        samples = math.log2(supports) / kept**2 if kept else math.inf
+        return {"samples": samples, "statistical_queries": float(supports)}
+
+    def baselines(self) -> dict[str, float]:
+        """Accuracy of guessing; mean steps of random search; samples elimination needs (noiseless only)."""
+        noiseless = float(self.flip_probability) == 0.0
+        return {
+            "guessing_accuracy": 0.5,
+            "random_search_steps": float(math.comb(self.n, self.k)),
+            "elimination_samples": float(self.n) if noiseless else math.inf,
+        }
+
+
+def _check_size(n: int, k: int) -> None:
+    require_integer("n", n, 1)
+    require_integer("k", k, 1)
+    require(k <= n, f"k must be at most n={n}; got k={k} (try k={n})")
+
+
+def _check_noise(noise: Any) -> None:
+    inside = isinstance(noise, jax.Array) or 0.0 <= float(noise) < 0.5
+    hint = "pure noise is the task 'parity-control'"
+    require(inside, f"noise must be in [0, 1/2); got noise={noise} ({hint})")
+
+
+def _checked_support(support: Any, n: int, k: int) -> Any:
+    if isinstance(support, jax.Array):
+        return support
+    indices = [int(index) for index in np.asarray(support).ravel()]
+    require(len(indices) == k, f"support must have k={k} indices; got {indices}")
+    require(len(set(indices)) == k, f"support must not repeat an index; got {indices}")
+    outside = [index for index in indices if not 0 <= index < n]
+    require(not outside, f"support must lie in 0..{n - 1}; got {indices}")
+    return np.sort(np.asarray(indices, np.int32))
+
+
+@task("parity")
+class Parity(AbstractParity):
+    """(n,k)-parity with support S (first k coordinates unless given) and label noise p."""
+
+    n: int = structure()
+    k: int = structure()
+    support: Int[Array, " k"] = data(np.int32)
+    noise: Float[Array, ""] = data()
+    noisy: bool = structure(default=True)
+
+    def __init__(
+        self, n: int, k: int | None = None, support: Any = None, noise: Any = 0.0, noisy: bool = True
+    ):
+        self.n, self.noisy = n, noisy
+        self.k = len(support) if k is None and support is not None else k  # type: ignore[assignment]
+        require(self.k is not None, "a parity needs k or a support; got neither")
+        _check_size(self.n, self.k)
+        self.support = _checked_support(np.arange(self.k) if support is None else support, n, self.k)
+        _check_noise(noise)
+        self.noise = noise
+
+    @property
+    def flip_probability(self) -> Any:
+        return self.noise
+
+    @classmethod
+    def example(cls) -> "Parity":
+        return cls(n=8, support=(1, 4, 6), noise=0.1)
+
+
+@task("disjoint-parity")
+class DisjointParity(AbstractParity):
+    """One relevant coordinate in each of k blocks of n/k; `choice[i]` is its place in block i."""
+
+    n: int = structure()
+    k: int = structure()
+    support: Int[Array, " k"] = data(np.int32)
+    noise: Float[Array, ""] = data()
+    noisy: bool = structure(default=True)
+
+    def __init__(
+        self,
+        n: int,
+        k: int,
+        choice: Any = None,
+        noise: Any = 0.0,
+        support: Any = None,
+        noisy: bool = True,
+    ):
+        _check_size(n, k)
+        nearest = max(k, round(n / k) * k)
+        require(n % k == 0, f"k must divide n for disjoint blocks; got n={n}, k={k} (try n={nearest})")
+        self.n, self.k, self.noisy, block = n, k, noisy, n // k
+        if choice is not None:
+            places = [int(place) for place in choice]
+            inside = len(places) == k and all(0 <= place < block for place in places)
+            require(inside, f"choice must hold k={k} places in 0..{block - 1}; got {places}")
+            support = np.arange(k) * block + np.asarray(places)
+        self.support = _checked_support(np.arange(k) * block if support is None else support, n, k)
+        if not isinstance(self.support, jax.Array):
+            blocks = [int(index) // block for index in self.support]
+            require(blocks == list(range(k)), f"support must hit each block once; got blocks {blocks}")
+        _check_noise(noise)
+        self.noise = noise
+
+    @property
+    def flip_probability(self) -> Any:
+        return self.noise
+
+    @classmethod
+    def example(cls) -> "DisjointParity":
+        return cls(n=9, k=3, choice=(0, 2, 1))
+
+
+@task("parity-control")
+class ParityControl(AbstractParity):
+    """Labels are coin flips independent of x; what is learned is judged against chi_S."""
+
+    n: int = structure()
+    k: int = structure()
+    support: Int[Array, " k"] = data(np.int32)
+    noisy: bool = structure(default=True)
+
+    def __init__(self, n: int, k: int | None = None, support: Any = None, noisy: bool = True):
+        inner = Parity(n, k, support)
+        self.noisy = noisy
+        self.n, self.k, self.support = inner.n, inner.k, inner.support
+
+    @property
+    def flip_probability(self) -> Any:
+        return np.float32(0.5)
+
+    @classmethod
+    def example(cls) -> "ParityControl":
+        return cls(n=8, support=(0, 3))

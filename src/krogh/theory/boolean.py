@@ -1,0 +1,178 @@
+"""Fourier analysis of functions on the cube {-1,+1}^n, exact by enumeration, in float64.
+
+Order of the cube, used everywhere in this module: row `r` of the cube (0 <= r < 2^n) has coordinate `i` equal
+to -1 where bit `i` of `r` is set (bit 0 is the least significant) and +1 otherwise. Row 0 is all +1. A subset
+`S` of {0, ..., n-1} is numbered by its mask, the sum of 2^i over i in S, so that
+
+    chi_S(row r) = (-1)^popcount(r & mask(S)),
+
+and a table of values and the table of its Fourier coefficients are indexed alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from krogh.errors import require, require_integer
+
+LARGEST_N = 24
+"""Largest number of coordinates that is enumerated: 2^24 float64 values are 128 MiB."""
+
+Array = NDArray[np.float64]
+
+
+def cube(n: int) -> Array:
+    """All points of {-1,+1}^n, one per row, in the order of this module; shape (2^n, n)."""
+    _require_enumerable(n)
+    bits = (np.arange(2**n)[:, None] >> np.arange(n)[None, :]) & 1
+    return np.asarray(1.0 - 2.0 * bits, dtype=np.float64)
+
+
+def subset_mask(subset: Iterable[int], n: int) -> int:
+    """The number of a subset of {0, ..., n-1}: the sum of 2^i over its elements."""
+    members = list(subset)
+    for i in members:
+        require_integer("element of the subset", i, 0, n - 1)
+    require(len(set(members)) == len(members), f"a subset has no repeated elements; got {members}")
+    return sum(1 << int(i) for i in members)
+
+
+def parity_table(subset: Iterable[int], n: int) -> Array:
+    """The values of chi_S(x) = prod_{i in S} x_i over the cube; shape (2^n,)."""
+    _require_enumerable(n)
+    overlap = np.bitwise_count(np.arange(2**n) & subset_mask(subset, n))
+    return 1.0 - 2.0 * (overlap & 1)
+
+
+def walsh_hadamard(table: ArrayLike) -> Array:
+    """The unnormalised Walsh-Hadamard transform along the last axis, in n 2^n additions.
+
+        out[mask(S)] = sum_r table[r] chi_S(row r)
+
+    It is its own inverse up to the factor 2^n. Leading axes are transformed side by side.
+    """
+    values = np.array(table, dtype=np.float64)
+    _log2_length(values)
+    lead, length = values.shape[:-1], values.shape[-1]
+    half = 1
+    while half < length:
+        pairs = values.reshape(*lead, length // (2 * half), 2, half)
+        plus, minus = pairs[..., 0, :], pairs[..., 1, :]
+        values = np.stack([plus + minus, plus - minus], axis=-2).reshape(*lead, length)
+        half *= 2
+    return values
+
+
+def fourier_coefficients(table: ArrayLike) -> Array:
+    """All Fourier coefficients of a function given by its values on the cube.
+
+        f^(S) = E[f(x) chi_S(x)], stored at index mask(S)
+
+    Source: dissertation, section B.1.1, eq. (B.2).
+    """
+    transformed = walsh_hadamard(table)
+    return transformed / transformed.shape[-1]
+
+
+def fourier_coefficient(table: ArrayLike, subset: Iterable[int]) -> float:
+    """One Fourier coefficient f^(S) = E[f(x) chi_S(x)] of a function given by its values on the cube."""
+    values = np.asarray(table, dtype=np.float64)
+    n = _log2_length(values)
+    require(values.ndim == 1, f"a single coefficient needs one table of values; got shape {values.shape}")
+    return float(np.mean(values * parity_table(subset, n)))
+
+
+def neighbour_coefficients(table: ArrayLike, support: Iterable[int]) -> Array:
+    """The coefficients that a gradient sees: entry i is f^(S with i toggled); shape (n,).
+
+    For i in S this is f^(S minus i), of degree k-1; for i outside S it is f^(S plus i), of degree k+1.
+    """
+    coefficients = fourier_coefficients(table)
+    require(coefficients.ndim == 1, f"one table of values is needed; got shape {coefficients.shape}")
+    n = _log2_length(coefficients)
+    return coefficients[subset_mask(support, n) ^ (1 << np.arange(n))]
+
+
+def fourier_gap(table: ArrayLike, support: Iterable[int]) -> float:
+    """The largest gamma for which a function has a gamma-Fourier gap at S; negative where it has none.
+
+        min_{i in S} |f^(S - i)|  -  max_{j not in S} |f^(S + j)|
+
+    Source: dissertation, Definition 5.4.
+    """
+    members = list(support)
+    return gradient_gap(neighbour_coefficients(table, members), members)
+
+
+def gradient_gap(gradient: ArrayLike, support: Iterable[int]) -> float:
+    """The Fourier gap read off a population gradient: min_{i in S} |g_i| - max_{i not in S} |g_i|."""
+    relevant, irrelevant = _split(gradient, support)
+    return float(relevant.min() - irrelevant.max())
+
+
+def relaxed_gap(gradient: ArrayLike, support: Iterable[int]) -> float:
+    """The relaxed Fourier gap: max_{i in S} |g_i| - max_{i not in S} |g_i|.
+
+    Where it is positive, at least one relevant coordinate stands out. Source: dissertation, section B.3.1.
+    """
+    relevant, irrelevant = _split(gradient, support)
+    return float(relevant.max() - irrelevant.max())
+
+
+def preactivations(weights: ArrayLike, bias: float = 0.0) -> Array:
+    """w.x + b for every x of the cube, in 2^n additions and without building the cube; shape (2^n,)."""
+    w = np.asarray(weights, dtype=np.float64)
+    require(w.ndim == 1, f"the weights of one neuron are a vector; got shape {w.shape}")
+    _require_enumerable(len(w))
+    sums = np.array([bias], dtype=np.float64)
+    for weight in w:  # coordinate i is bit i, so each round doubles the table: first +1, then -1
+        sums = np.concatenate([sums + weight, sums - weight])
+    return sums
+
+
+def population_gradient(
+    weights: ArrayLike,
+    support: Iterable[int],
+    derivative: Callable[[Array], ArrayLike],
+    *,
+    bias: float = 0.0,
+) -> Array:
+    """g = E[y x s'(w.x + b)] for the parity y = chi_S(x), exactly; shape (n,).
+
+    `derivative` is s', applied to an array of preactivations (`heaviside` for a ReLU, `numpy.cos` for a
+    sine). The gradient of the correlation loss -y f is -g. Source: dissertation, section B.3.1.
+    """
+    return neighbour_coefficients(derivative(preactivations(weights, bias)), support)
+
+
+def heaviside(z: Array) -> Array:
+    """The derivative of the ReLU, 1[z > 0]; zero at zero."""
+    return (z > 0).astype(np.float64)
+
+
+def _split(gradient: ArrayLike, support: Iterable[int]) -> tuple[Array, Array]:
+    """Magnitudes of the gradient on the support and off it."""
+    magnitude = np.abs(np.asarray(gradient, dtype=np.float64))
+    require(magnitude.ndim == 1, f"a gradient is a vector; got shape {magnitude.shape}")
+    members, n = list(support), len(magnitude)
+    subset_mask(members, n)
+    require(
+        0 < len(members) < n, f"a gap needs 1 to n-1={n - 1} relevant coordinates out of {n}; got {members}"
+    )
+    inside = np.zeros(n, dtype=bool)
+    inside[members] = True
+    return magnitude[inside], magnitude[~inside]
+
+
+def _log2_length(values: NDArray[np.float64]) -> int:
+    length = values.shape[-1] if values.ndim else 0
+    is_power = length > 0 and length & (length - 1) == 0
+    require(is_power, f"a table over the cube has 2^n entries; got {length} (shape {values.shape})")
+    return length.bit_length() - 1
+
+
+def _require_enumerable(n: int) -> None:
+    require_integer("n", n, 0, LARGEST_N)

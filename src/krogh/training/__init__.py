@@ -1,0 +1,30 @@
+"""How it is learned: losses, optimisers and schedules, data regimes, stopping rules.
+
+All are values whose numbers are arrays, so that a cohort may hold any mixture of rates, decays, noise
+levels, budgets and sample sizes. Nothing here runs a loop: that is the engine's.
+"""
+
+from krogh.training.losses import LOSSES
+from krogh.training.optimisers import Adam, Optimiser, Sgd
+from krogh.training.regimes import FullBatch, Offline, Online, Population, Regime
+from krogh.training.schedules import Constant, Cosine, Piecewise, Schedule
+from krogh.training.stopping import Stopping
+from krogh.training.training import Training
+
+__all__ = [
+    "LOSSES",
+    "Adam",
+    "Constant",
+    "Cosine",
+    "FullBatch",
+    "Offline",
+    "Online",
+    "Optimiser",
+    "Piecewise",
+    "Population",
+    "Regime",
+    "Schedule",
+    "Sgd",
+    "Stopping",
+    "Training",
+]

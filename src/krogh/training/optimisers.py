@@ -1,0 +1,125 @@
+"""Optimisers whose hyperparameters are arrays: any number of rates and decays share one program.
+
+The step number comes from the trial, not from a counter of the optimiser's own: a counter carried through
+the steps costs a quarter of the speed of a small network on a CPU. The tests hold both against Optax.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PyTree
+
+from krogh.errors import require, unknown
+from krogh.models.base import Parameters
+from krogh.training.schedules import Constant, Schedule
+from krogh.values import Value, data
+
+
+class Optimiser(Value):
+    """How gradients move parameters."""
+
+    @abc.abstractmethod
+    def init(self, params: Parameters) -> PyTree:
+        """What the optimiser remembers, before the first step."""
+
+    @abc.abstractmethod
+    def update(
+        self, gradient: Parameters, memory: PyTree, params: Parameters, step: Int[Array, ""]
+    ) -> tuple[Parameters, PyTree]:
+        """Parameters and memory after step number `step` = 0, 1, ..."""
+
+    def check(self, names: set[str]) -> None:
+        """Refuse layer names that the model does not have."""
+
+
+class Sgd(Optimiser):
+    """θ ← (1 - λ_t)θ - η_t ∇, the source's convention (5.1): the decay λ is not multiplied by the rate.
+
+    `layer_rate` and `layer_decay` replace η and λ for the parameters they name. A library's coupled decay
+    λ' (shrink ηλ' per step) is `decay=rate*λ'` here.
+    """
+
+    rate: Float[Array, ""] = data()
+    decay: Float[Array, ""] = data(default=0.0)
+    layer_rate: dict[str, Float[Array, ""]] = data(default_factory=dict)
+    layer_decay: dict[str, Float[Array, ""]] = data(default_factory=dict)
+    schedule: Schedule = Constant()
+    decay_schedule: Schedule = Constant()
+
+    def __check_init__(self) -> None:
+        for name in ("rate", "decay"):
+            _check_not_negative(name, getattr(self, name))
+        for name, group in (("layer_rate", self.layer_rate), ("layer_decay", self.layer_decay)):
+            for layer, number in group.items():
+                _check_not_negative(f"{name}[{layer!r}]", number)
+
+    def init(self, params: Parameters) -> PyTree:
+        return ()
+
+    def update(
+        self, gradient: Parameters, memory: PyTree, params: Parameters, step: Int[Array, ""]
+    ) -> tuple[Parameters, PyTree]:
+        rate, decay = self.schedule.factor(step), self.decay_schedule.factor(step)
+        moved = {
+            name: (1.0 - decay * self._decay(name)) * params[name] - rate * self._rate(name) * gradient[name]
+            for name in params
+        }
+        return moved, memory
+
+    def _rate(self, name: str) -> Any:
+        return self.layer_rate.get(name, self.rate)
+
+    def _decay(self, name: str) -> Any:
+        return self.layer_decay.get(name, self.decay)
+
+    def check(self, names: set[str]) -> None:
+        for layer in (*self.layer_rate, *self.layer_decay):
+            if layer not in names:
+                raise unknown("layer", layer, names)
+
+
+class Adam(Optimiser):
+    """Adam with decoupled weight decay (AdamW where decay > 0), in Optax's convention: shrink ηλ per step."""
+
+    rate: Float[Array, ""] = data()
+    decay: Float[Array, ""] = data(default=0.0)
+    b1: Float[Array, ""] = data(default=0.9)
+    b2: Float[Array, ""] = data(default=0.999)
+    epsilon: Float[Array, ""] = data(default=1e-8)
+    schedule: Schedule = Constant()
+
+    def __check_init__(self) -> None:
+        for name in ("rate", "decay", "epsilon"):
+            _check_not_negative(name, getattr(self, name))
+        for name in ("b1", "b2"):
+            inside = 0 <= float(getattr(self, name)) < 1
+            require(inside, f"{name} must be in [0, 1); got {name}={getattr(self, name)}")
+
+    def init(self, params: Parameters) -> PyTree:
+        return jax.tree.map(jnp.zeros_like, params), jax.tree.map(jnp.zeros_like, params)
+
+    def update(
+        self, gradient: Parameters, memory: PyTree, params: Parameters, step: Int[Array, ""]
+    ) -> tuple[Parameters, PyTree]:
+        first, second = memory
+        first = jax.tree.map(lambda m, g: self.b1 * m + (1 - self.b1) * g, first, gradient)
+        second = jax.tree.map(lambda v, g: self.b2 * v + (1 - self.b2) * g * g, second, gradient)
+        count = step.astype(jnp.float32) + 1.0
+        first_scale, second_scale = 1 / (1 - self.b1**count), 1 / (1 - self.b2**count)
+        rate = self.rate * self.schedule.factor(step)
+
+        def moved(param: Array, m: Array, v: Array) -> Array:
+            direction = m * first_scale / (jnp.sqrt(v * second_scale) + self.epsilon)
+            return param - rate * (direction + self.decay * param)
+
+        return jax.tree.map(moved, params, first, second), (first, second)
+
+
+def _check_not_negative(name: str, number: Any) -> None:
+    allowed = bool(np.all(np.asarray(number) >= 0)) and bool(np.all(np.isfinite(np.asarray(number))))
+    require(allowed, f"{name} must be a finite number ≥ 0; got {name}={number}")

@@ -1,0 +1,182 @@
+"""Where a step's examples come from.
+
+    Online        a fresh batch every step
+    Offline       m examples drawn once, minibatches in freshly shuffled epochs
+    FullBatch     m examples drawn once, all of them every step
+    Population    every input of the task, every step
+
+A regime splits its work so that nothing is drawn inside a step: `sample` once per trial, `feed` once per
+round of steps, `batch` in each step. The sample size m is data: a cohort keeps room for its largest m
+(`capacity`), and since the first m examples of a draw do not depend on how many are drawn, a trial's data
+does not depend on its neighbours' m.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
+
+from krogh.errors import require, require_integer
+from krogh.tasks.base import Raw, Task
+from krogh.values import Value, data, replaced, structure
+
+SHUFFLE_ROUNDS = 32
+
+
+class Regime(Value):
+    """A data regime."""
+
+    @abc.abstractmethod
+    def sample(self, task: Task, key: PRNGKeyArray) -> Raw:
+        """What a trial keeps: its finite sample, or nothing."""
+
+    @abc.abstractmethod
+    def feed(self, task: Task, key: PRNGKeyArray, start: Int[Array, ""], steps: int) -> Any:
+        """What steps start..start+steps-1 consume, with a leading axis of `steps`."""
+
+    @abc.abstractmethod
+    def batch(self, task: Task, sample: Raw, fed: Any) -> tuple[Raw, Float[Array, " size"] | None]:
+        """One step's raw examples and their weights (summing to 1), None for equal ones."""
+
+    def check(self, task: Task) -> None:
+        """Refuse a task that the regime cannot serve."""
+
+    def fitted(self, leaves: Regime) -> Regime:
+        """This regime with room for the largest of the stacked `leaves`."""
+        return self
+
+
+class Online(Regime):
+    """A fresh batch of `batch_size` examples every step."""
+
+    batch_size: int = structure(default=32)
+
+    def __check_init__(self) -> None:
+        require_integer("batch_size", self.batch_size, 1)
+
+    def sample(self, task: Task, key: PRNGKeyArray) -> Raw:
+        return ()
+
+    def feed(self, task: Task, key: PRNGKeyArray, start: Int[Array, ""], steps: int) -> Raw:
+        raw = task.draw(jax.random.fold_in(key, start), steps * self.batch_size)
+        return jax.tree.map(lambda leaf: leaf.reshape(steps, self.batch_size, *leaf.shape[1:]), raw)
+
+    def batch(self, task: Task, sample: Raw, fed: Raw) -> tuple[Raw, None]:
+        return fed, None
+
+
+class Offline(Regime):
+    """Minibatches from m fixed examples: each epoch is a new exact permutation of them.
+
+    The stream of positions t·B + j runs through epoch after epoch, so a batch may straddle two epochs and
+    every example is seen once per epoch whatever m is.
+    """
+
+    m: Int[Array, ""] = data(np.int32)
+    batch_size: int = structure(default=32)
+    capacity: int = structure(default=0)
+
+    def __check_init__(self) -> None:
+        _check_sample_size(self.m)
+        require_integer("batch_size", self.batch_size, 1)
+
+    def sample(self, task: Task, key: PRNGKeyArray) -> Raw:
+        return task.draw(jax.random.fold_in(key, 0), _room(self))
+
+    def feed(
+        self, task: Task, key: PRNGKeyArray, start: Int[Array, ""], steps: int
+    ) -> Int[Array, "steps batch"]:
+        m = jnp.asarray(self.m).astype(jnp.uint32)
+        within = jnp.arange(steps * self.batch_size, dtype=jnp.uint32).reshape(steps, self.batch_size)
+        batch_size = jnp.uint32(self.batch_size)
+        # start·B may pass 2^32: take the two parts apart, (start div m) whole epochs of B each first.
+        first = start.astype(jnp.uint32)
+        tail = (first % m) * batch_size + within
+        epoch = (first // m) * batch_size + tail // m
+        return shuffled(jax.random.fold_in(key, 1), epoch, tail % m, m)
+
+    def batch(self, task: Task, sample: Raw, fed: Int[Array, " batch"]) -> tuple[Raw, None]:
+        return jax.tree.map(lambda leaf: jnp.take(leaf, fed, axis=0), sample), None
+
+    def fitted(self, leaves: Regime) -> Regime:
+        return replaced(self, "capacity", int(np.max(leaves.m)))  # type: ignore[attr-defined]
+
+
+class FullBatch(Regime):
+    """All of m fixed examples in every step."""
+
+    m: Int[Array, ""] = data(np.int32)
+    capacity: int = structure(default=0)
+
+    def __check_init__(self) -> None:
+        _check_sample_size(self.m)
+
+    def sample(self, task: Task, key: PRNGKeyArray) -> Raw:
+        return task.draw(jax.random.fold_in(key, 0), _room(self))
+
+    def feed(self, task: Task, key: PRNGKeyArray, start: Int[Array, ""], steps: int) -> Int[Array, " steps"]:
+        return jnp.arange(steps)
+
+    def batch(self, task: Task, sample: Raw, fed: Any) -> tuple[Raw, Float[Array, " size"]]:
+        present = jnp.arange(_room(self)) < self.m
+        return sample, present / jnp.asarray(self.m).astype(jnp.float32)
+
+    def fitted(self, leaves: Regime) -> Regime:
+        return replaced(self, "capacity", int(np.max(leaves.m)))  # type: ignore[attr-defined]
+
+
+class Population(Regime):
+    """Every input of the task, noiseless and equally weighted, in every step."""
+
+    def sample(self, task: Task, key: PRNGKeyArray) -> Raw:
+        return ()
+
+    def feed(self, task: Task, key: PRNGKeyArray, start: Int[Array, ""], steps: int) -> Int[Array, " steps"]:
+        return jnp.arange(steps)
+
+    def batch(self, task: Task, sample: Raw, fed: Any) -> tuple[Raw, None]:
+        return task.population(), None
+
+    def check(self, task: Task) -> None:
+        task.population()
+
+
+def _check_sample_size(m: Any) -> None:
+    require(eqx.is_array_like(m) and np.all(np.asarray(m) >= 1), f"m must be at least 1; got m={m}")
+
+
+def _room(regime: Any) -> int:
+    return regime.capacity or int(regime.m)
+
+
+def shuffled(
+    key: PRNGKeyArray, epoch: UInt32[Array, "*shape"], position: UInt32[Array, "*shape"], m: UInt32[Array, ""]
+) -> Int[Array, "*shape"]:
+    """The example at `position` of `epoch`: a keyed permutation of 0..m-1, computed without a table.
+
+    A swap-or-not shuffle (Hoang, Morris, Rogaway 2012): in round r, x and (K_r - x) mod m change places if
+    a hash of the larger of the two says so. Each round is an involution, hence the whole a permutation, for
+    any m, and m can be data.
+    """
+    seeds = jax.random.bits(key, (SHUFFLE_ROUNDS, 2), jnp.uint32)
+
+    def swap(index: Array, seed: Array) -> tuple[Array, None]:
+        shift = _mixed(seed[0] ^ _mixed(epoch)) % m
+        partner = jnp.where(index <= shift, shift - index, shift + (m - index))
+        coin = _mixed(_mixed(jnp.maximum(index, partner) ^ seed[1]) + _mixed(epoch ^ seed[0]))
+        return jnp.where(coin >> jnp.uint32(31) == 1, partner, index), None
+
+    return jax.lax.scan(swap, position, seeds)[0].astype(jnp.int32)
+
+
+def _mixed(word: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
+    """A 32-bit finaliser (murmur3's): every input bit reaches every output bit."""
+    word = (word ^ (word >> jnp.uint32(16))) * jnp.uint32(0x85EBCA6B)
+    word = (word ^ (word >> jnp.uint32(13))) * jnp.uint32(0xC2B2AE35)
+    return word ^ (word >> jnp.uint32(16))

@@ -1,0 +1,61 @@
+"""How a rate changes with the step: a factor on the base rate, its numbers data like any other."""
+
+from __future__ import annotations
+
+import abc
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from krogh.errors import require
+from krogh.values import Value, data
+
+
+class Schedule(Value):
+    """A factor on the base rate as a function of the step."""
+
+    @abc.abstractmethod
+    def factor(self, step: Int[Array, ""]) -> Float[Array, ""]:
+        """The factor at step t = 0, 1, ..."""
+
+
+class Constant(Schedule):
+    """1 at every step: what the source uses everywhere."""
+
+    def factor(self, step: Int[Array, ""]) -> Float[Array, ""]:
+        return jnp.ones((), jnp.float32)
+
+
+class Piecewise(Schedule):
+    """`factors[i]` between `boundaries[i-1]` and `boundaries[i]`; one more factor than boundaries."""
+
+    boundaries: Int[Array, " pieces"] = data(np.int32)
+    factors: Float[Array, " pieces+1"] = data()
+
+    def __check_init__(self) -> None:
+        pieces, factors = np.shape(self.boundaries), np.shape(self.factors)
+        fits = len(pieces) == 1 and factors == (pieces[0] + 1,)
+        require(fits, f"a piecewise schedule needs one more factor than boundaries; got {pieces} and {factors}")
+        rising = bool(np.all(np.diff(np.asarray(self.boundaries)) > 0))
+        require(rising, f"boundaries must increase; got {np.asarray(self.boundaries).tolist()}")
+
+    def factor(self, step: Int[Array, ""]) -> Float[Array, ""]:
+        return self.factors[jnp.sum(step >= self.boundaries)]
+
+
+class Cosine(Schedule):
+    """Linear rise over `warmup` steps, then half a cosine down to 0 at `horizon`."""
+
+    horizon: Float[Array, ""] = data()
+    warmup: Float[Array, ""] = data(default=0.0)
+
+    def __check_init__(self) -> None:
+        ordered = 0 <= float(self.warmup) < float(self.horizon)
+        require(ordered, f"need 0 ≤ warmup < horizon; got warmup={self.warmup}, horizon={self.horizon}")
+
+    def factor(self, step: Int[Array, ""]) -> Float[Array, ""]:
+        t = step.astype(jnp.float32)
+        rise = (t + 1.0) / jnp.maximum(self.warmup, 1.0)
+        progress = jnp.clip((t - self.warmup) / (self.horizon - self.warmup), 0.0, 1.0)
+        return jnp.where(t < self.warmup, rise, 0.5 * (1.0 + jnp.cos(jnp.pi * progress)))

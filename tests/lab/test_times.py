@@ -1,0 +1,258 @@
+"""The shape of samples of times, against definitions and against laws where the answer is known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from krogh.errors import KroghError
+from krogh.lab.times import early_luck, geometric_ks, intraclass_correlation, plateau_fraction, skewness
+
+INF = math.inf
+
+
+# --- random search ------------------------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.one_of(st.integers(0, 12), st.just(INF)), min_size=1, max_size=10),
+    st.floats(0.01, 1.0),
+    st.integers(1, 4),
+)
+def test_distance_is_the_supremum_over_the_grid(times, p, every):
+    times, horizon = np.array(times, dtype=float) * every, 15 * every
+    grid = np.arange(0, horizon + 1)
+    law = 1 - (1 - p) ** (every * (grid // every))
+    gaps = np.abs((times[:, None] <= grid).mean(axis=0) - law)
+    assert geometric_ks(times, p, every=every, horizon=horizon).distance == pytest.approx(
+        gaps.max(), abs=1e-12
+    )
+    finite = times[np.isfinite(times)]
+    if finite.size:
+        upto = gaps[: int(finite.max()) + 1].max()
+        assert geometric_ks(times, p, every=every).distance == pytest.approx(upto, abs=1e-12)
+
+
+def test_p_value_is_conservative_under_random_search():
+    """Times of a random search, looked at every 10 steps and given up at a budget."""
+    rng, p = np.random.default_rng(0), 1 / math.comb(10, 3)
+    small = 0
+    for _ in range(400):
+        times = 10 * np.ceil(rng.geometric(p, size=60) / 10)
+        times[times > 300] = INF
+        small += geometric_ks(times, p, every=10, horizon=300).p_value <= 0.1
+    assert small / 400 <= 0.13
+
+
+def test_p_value_approaches_the_exact_one_for_a_nearly_continuous_law():
+    rng = np.random.default_rng(3)
+    small = [geometric_ks(rng.geometric(1e-4, size=100), 1e-4).p_value <= 0.1 for _ in range(400)]
+    assert 0.06 <= np.mean(small) <= 0.14
+
+
+def test_times_without_early_luck_are_no_random_search():
+    times = 400 * np.random.default_rng(0).lognormal(0, 0.5, size=300)
+    result = geometric_ks(times, math.log(2) / 400)  # same median
+    assert result.p_value < 1e-6 and (result.trials, result.censored) == (300, 0)
+
+
+def test_without_looking_every_step_the_rounding_would_be_rejected():
+    times = 50 * np.ceil(np.random.default_rng(0).geometric(0.02, size=2000) / 50)
+    assert geometric_ks(times, 0.02).p_value < 1e-6 < 0.01 < geometric_ks(times, 0.02, every=50).p_value
+
+
+def test_all_censored_needs_the_budget():
+    never = geometric_ks([INF] * 10, 0.01, horizon=1000)
+    assert never.distance == pytest.approx(1 - 0.99**1000) and never.censored == 10
+    with pytest.raises(KroghError, match="all 10 times are infinite"):
+        geometric_ks([INF] * 10, 0.01)
+
+
+def test_a_single_candidate_is_found_at_once():
+    assert geometric_ks([1.0, 1.0, 1.0], 1).distance == 0
+    assert geometric_ks([2.0, 2.0], 1).distance == 1
+
+
+def test_a_million_times():
+    times = np.random.default_rng(0).geometric(1e-3, size=1_000_000)
+    assert geometric_ks(times, 1e-3).p_value > 0.01 and geometric_ks(times, 1.01e-3).p_value < 1e-6
+
+
+# --- luck and skewness --------------------------------------------------------------------------------------
+
+
+def test_early_luck_of_random_search_is_one_over_n_log_two():
+    rng = np.random.default_rng(0)
+    ratios = [early_luck(rng.exponential(size=101), resamples=1).value for _ in range(2000)]
+    assert np.mean(ratios) == pytest.approx(1 / (101 * math.log(2)), rel=0.1)
+
+
+def test_early_luck_is_min_over_median_with_its_interval():
+    times = np.random.default_rng(1).lognormal(6, 0.5, size=301)
+    luck = early_luck(times)
+    assert luck.value == pytest.approx(times.min() / np.median(times))
+    assert 0 <= luck.low <= luck.value <= luck.high <= 1
+    rng = np.random.default_rng(2)
+    literal = rng.choice(times, size=(5000, 301))
+    expected = np.quantile(literal.min(axis=1) / np.median(literal, axis=1), [0.025, 0.975])
+    assert (luck.low, luck.high) == pytest.approx(tuple(expected), rel=0.05)
+
+
+@pytest.mark.parametrize("times", [[INF], [INF, INF, INF], [1.0, INF, INF], [0.0, 0.0]])
+def test_early_luck_without_a_median_is_unknown(times):
+    luck = early_luck(times)
+    assert math.isnan(luck.value) and (luck.low, luck.high) == (0.0, 1.0)
+
+
+def test_early_luck_of_one_trial_is_one():
+    assert (early_luck([7.0]).low, early_luck([7.0]).value) == (1.0, 1.0)
+
+
+def test_early_luck_survives_some_failures():
+    assert early_luck([50.0, 100.0, 200.0, INF]).value == 0.5
+
+
+def test_skewness_of_known_laws():
+    rng = np.random.default_rng(0)
+    lognormal, exponential = rng.lognormal(5, 1, size=200_000), rng.exponential(size=200_000)
+    assert skewness(lognormal).contains(0.0) and abs(skewness(lognormal).value) < 0.02
+    assert skewness(lognormal, log=False).low > 0.3
+    gumbel = np.log(-np.log([0.9, 0.5, 0.1]))  # log-quantiles of an exponential law at 0.1, 0.5, 0.9
+    expected = (gumbel[2] + gumbel[0] - 2 * gumbel[1]) / (gumbel[2] - gumbel[0])
+    assert expected == pytest.approx(-0.2215, abs=1e-4)
+    assert skewness(exponential).value == pytest.approx(expected, abs=0.02)
+
+
+def test_skewness_under_censoring():
+    times = np.random.default_rng(0).lognormal(5, 1, size=2001)
+    order = np.sort(times)
+    few, many = (np.where(times > order[int(2001 * keep)], INF, times) for keep in (0.95, 0.8))
+    assert skewness(few) == skewness(times)  # the 90th percentile is still seen, in all resamples
+    assert math.isnan(skewness(many).value) and (skewness(many).low, skewness(many).high) == (-1.0, 1.0)
+    for unknown in ([INF] * 5, [3.0], [3.0] * 9):
+        assert math.isnan(skewness(unknown).value)
+
+
+@given(st.lists(st.floats(0.1, 1e6), min_size=2, max_size=20))
+def test_skewness_is_bounded(times):
+    skew = skewness(times, q=0.25, resamples=50)
+    assert -1 <= skew.low <= skew.high <= 1
+    assert math.isnan(skew.value) or -1 <= skew.value <= 1
+
+
+# --- initialisation against noise ---------------------------------------------------------------------------
+
+
+def test_icc_of_shrout_and_fleiss():
+    """Their Table 2: six targets, four ratings each, ICC(1,1) = 0.17 with 95% interval [-0.13, 0.72]."""
+    ratings = np.array([[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]])
+    icc = intraclass_correlation(ratings.ravel(), np.repeat(list("abcdef"), 4))
+    assert icc.value == pytest.approx(0.1657, abs=1e-4)
+    assert (icc.low, icc.high) == pytest.approx((-0.1329, 0.7226), abs=1e-3)
+
+
+def test_icc_covers_the_share_of_variance():
+    rng, hits = np.random.default_rng(0), []
+    groups = np.repeat(np.arange(8), 6)
+    for _ in range(400):
+        values = rng.normal(0, 1, 8)[groups] + rng.normal(0, 1, 48)
+        hits.append(intraclass_correlation(values, groups).contains(0.5))
+    assert 0.92 <= np.mean(hits) <= 0.98
+
+
+def test_icc_estimate_is_right_on_average_for_unequal_groups():
+    rng, groups = np.random.default_rng(1), np.repeat(np.arange(40), np.tile([2, 3, 5, 10], 10))
+    values = [rng.normal(0, 2, 40)[groups] + rng.normal(0, 1, groups.size) for _ in range(200)]
+    estimates = [intraclass_correlation(v, groups).value for v in values]
+    assert np.mean(estimates) == pytest.approx(0.8, abs=0.02)
+
+
+def test_icc_with_failures_dropped_or_at_the_horizon():
+    values = np.log([690, 790, 700, 1140, 1590, 1200, 800, 850, INF])
+    groups = np.repeat([0, 1, 2], 3)
+    kept = np.isfinite(values)
+    dropped = intraclass_correlation(values, groups)
+    assert dropped.value == intraclass_correlation(values[kept], groups[kept]).value
+    assert "1 censored dropped" in dropped.method
+    held = intraclass_correlation(values, groups, horizon=math.log(20_000))
+    assert held.value < dropped.value and "1 censored at" in held.method
+
+
+def test_icc_does_not_depend_on_unit_or_origin():
+    rng, groups = np.random.default_rng(2), np.repeat(np.arange(5), 4)
+    values = rng.normal(size=20) + groups
+    plain, moved = intraclass_correlation(values, groups), intraclass_correlation(7 - 3 * values, groups)
+    assert (plain.value, plain.low, plain.high) == pytest.approx((moved.value, moved.low, moved.high))
+
+
+def test_icc_at_its_ends():
+    assert intraclass_correlation([1.0, 1.0, 2.0, 2.0], [0, 0, 1, 1]).value == 1.0
+    for values, groups in (
+        ([1.0, 2.0], [0, 0]),
+        ([1.0, 2.0], [0, 1]),
+        ([3.0] * 4, [0, 0, 1, 1]),
+        ([INF], [0]),
+    ):
+        unknown = intraclass_correlation(values, groups)
+        assert math.isnan(unknown.value) and (unknown.low, unknown.high) == (-1.0, 1.0)
+
+
+# --- plateau ------------------------------------------------------------------------------------------------
+
+
+def test_plateau_fraction_integrates_a_step_curve():
+    steps, errors = [0, 10, 20, 30], [0.5, 0.5, 0.3, 0.0]
+    assert plateau_fraction(steps, errors, 30.0) == pytest.approx(20 / 30)
+    assert plateau_fraction(steps, errors, 15.0) == 1.0
+    assert plateau_fraction(steps, errors, 40.0) == 0.5
+    assert plateau_fraction(steps, errors, 30.0, level=0.2) == 1.0
+    assert plateau_fraction(steps, errors, 0.0) == 0.0
+    assert plateau_fraction([10, 20], [0.5, 0.0], 20.0) == 1.0  # the first measurement reaches back to 0
+    assert plateau_fraction([0, 10], [0.45, 0.45], 10.0) == 0.0  # strictly above the level
+
+
+def test_plateau_fraction_of_many_trials_at_once():
+    steps = np.arange(0, 50, 10)
+    errors = np.array([[0.5, 0.5, 0.5, 0.0, np.nan], [0.5] * 5, [np.nan] * 5])
+    shares = plateau_fraction(steps, errors, [30.0, INF, INF])
+    assert shares[0] == 1.0 and np.isnan(shares[1:]).all()
+    one_by_one = [plateau_fraction(steps, e, t) for e, t in zip(errors, [30.0, INF, INF], strict=True)]
+    assert np.array_equal(shares, one_by_one, equal_nan=True)
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=8), st.floats(1, 200))
+def test_plateau_fraction_is_a_share_and_falls_with_the_level(errors, t_c):
+    steps = 10.0 * np.arange(len(errors))
+    low, high = (float(plateau_fraction(steps, errors, t_c, level=level)) for level in (0.3, 0.6))
+    assert 0 <= high <= low <= 1 + 1e-12
+
+
+# --- bad input ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "echo"),
+    [
+        (lambda: geometric_ks([1.0], 0.0), "p=0.0"),
+        (lambda: geometric_ks([1.0], 1.2), "p=1.2"),
+        (lambda: geometric_ks([1.0], 0.5, every=0), "every=0"),
+        (lambda: geometric_ks([9.0], 0.5, horizon=5), "horizon=5"),
+        (lambda: early_luck([-1.0]), r"times\[0\]=-1"),
+        (lambda: skewness([1.0], q=0.5), "q=0.5"),
+        (lambda: skewness([0.0, 1.0]), "0 among them"),
+        (lambda: intraclass_correlation([1.0, 2.0], [0]), r"\(1,\)"),
+        (lambda: intraclass_correlation([-INF, 2.0], [0, 1]), "-inf"),
+        (lambda: intraclass_correlation([1.0, INF], [0, 1], horizon=INF), "horizon=inf"),
+        (lambda: plateau_fraction([0, 0], [1, 1], 5.0), r"\[0.0, 0.0\]"),
+        (lambda: plateau_fraction([0, 1], [1, 1, 1], 5.0), r"\(3,\)"),
+        (lambda: plateau_fraction([0, 1], [1, 1], -1.0), "-1"),
+        (lambda: plateau_fraction([0, 1], [0.5, math.nan], 5.0), "NaN before t_c"),
+    ],
+)
+def test_bad_input_is_echoed(call, echo):
+    with pytest.raises(KroghError, match=echo):
+        call()

@@ -1,0 +1,261 @@
+"""Synthetic studies, with figures drawn by the real figure code."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from krogh.lab import figures
+
+Builder = Callable[..., Path]
+
+
+def draw_scaling(folder: Path) -> None:
+    """A curve family with bands, direct labels, a censored point and a source note."""
+    fig, ax = figures.new_figure("SGD learns an (n, k)-parity in a number of steps polynomial in n")
+    n = np.array([10, 15, 20, 30, 45, 60])
+    for k, color in zip((2, 3, 4), figures.PALETTE, strict=False):
+        value = 3.0 * n ** (0.55 * k)
+        high = 1.35 * value
+        if k == 4:
+            value[-1] = high[-1] = high[-2] = np.inf
+        figures.interval_band(ax, n, value / 1.3, value, high, color=color)
+        figures.direct_label(ax, n, value, f"k = {k}", color=color)
+    figures.log_axis_labels(ax, "x", values=n)
+    figures.log_axis_labels(ax, "y")
+    ax.set(xlabel="input length n", ylabel="median convergence time (steps)")
+    figures.source_note(fig, "dissertation, Figure 5.1 right")
+    figures.save(fig, folder / "figures", "scaling")
+    (folder / "figures" / "scaling.csv").write_text("n,k,steps\n10,2,38\n")
+
+
+def draw_styled(folder: Path) -> None:
+    """The same as `draw_scaling`, whatever the reader's own settings are."""
+    with figures.style():
+        draw_scaling(folder)
+
+
+def draw_panels(folder: Path) -> None:
+    """A wide figure with two panels and the source's value beside ours."""
+    fig, axes = figures.new_figure(
+        "Progress is hidden in the loss and visible in the Fourier gap", width=9.0, ncols=2
+    )
+    step = np.arange(0, 1000, 10)
+    axes[0].plot(step, 0.5 / (1 + np.exp((step - 700) / 30)), label="error")
+    axes[1].plot(step, np.minimum(1.0, step / 800) ** 2, color=figures.VERMILLION, label="Fourier gap")
+    for ax, name in zip(axes, ("test error", "Fourier gap"), strict=True):
+        ax.set(xlabel="step", ylabel=name)
+    figures.source_line(axes[1], 0.8, "source: 0.80")
+    figures.legend(axes[0])
+    figures.source_note(axes[0], "dissertation, Figure 5.3")
+    figures.save(fig, folder / "figures", "progress")
+    (folder / "figures" / "progress.csv").write_text("step,error\n0,0.5\n")
+
+
+def figure_entry(name: str, **changes: Any) -> dict[str, Any]:
+    entry = {
+        "name": name,
+        "svg": f"figures/{name}.svg",
+        "pdf": f"figures/{name}.pdf",
+        "data": f"figures/{name}.csv",
+        "title": "Convergence time grows as a power of n, with an exponent near k/2",
+        "caption": "Median over 100 trials; the band is the 95 % interval from 1000 bootstrap resamples. "
+        "An open triangle marks a median that was not reached within the budget.",
+        "alt": "Three rising curves on logarithmic axes: steps against input length for k = 2, 3 and 4.",
+    }
+    return entry | changes
+
+
+def claim_entry(**changes: Any) -> dict[str, Any]:
+    entry = {
+        "name": "exponent",
+        "statement": "The convergence time grows as a power of n with exponent at most k.",
+        "source": "dissertation, Figure 5.1 right",
+        "statistic": "fitted exponent at k = 3",
+        "value": 1.2412,
+        "low": 1.18,
+        "high": 1.3096,
+        "unit": "",
+        "threshold": "upper end at most 3",
+        "source_value": "about 1.3",
+        "verdict": "reproduced",
+        "reason": "The whole interval lies below the threshold.",
+        "trials": 600,
+    }
+    return entry | changes
+
+
+def study_entry(name: str, **changes: Any) -> dict[str, Any]:
+    entry = {
+        "schema": 1,
+        "name": name,
+        "title": "How convergence time scales with the input length",
+        "question": "Does SGD learn an (n, k)-parity in n^O(k) steps, without ever being told where to look?",
+        "source": "dissertation, Section 5.3",
+        "scale": "laptop",
+        "settings": {
+            "n": [10, 15, 20, 30],
+            "k": 3,
+            "width": 100,
+            "learning_rate": 0.1,
+            "loss": "hinge",
+            "seed": None,
+        },
+        "command": f"krogh run {name} --scale laptop --out results/{name}",
+        "versions": {"krogh": "0.1.0", "jax": "0.4.38", "python": "3.11.9"},
+        "device": "2 CPU cores",
+        "started": "2025-03-01T10:00:00+00:00",
+        "finished": "2025-03-01T10:06:12+00:00",
+        "seconds": 372.4,
+        "status": "complete",
+        "engine": {
+            "trials": 1800,
+            "converged": 1741,
+            "failed": 57,
+            "diverged": 2,
+            "trained_steps": 41_234_000,
+            "useful_steps": 39_800_000,
+            "wasted_share": 0.0348,
+            "compilations": 12,
+            "trial_steps_per_second": 110_700.0,
+        },
+        "figures": [],
+        "notes": [],
+    }
+    return entry | changes
+
+
+def write_study(
+    root: Path,
+    name: str,
+    claims: list[dict[str, Any]] | None = None,
+    draw: tuple[Any, ...] = (),
+    **changes: Any,
+) -> Path:
+    folder = root / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "study.json").write_text(json.dumps(study_entry(name, **changes)), encoding="utf-8")
+    if claims is not None:
+        (folder / "claims.json").write_text(json.dumps({"schema": 1, "claims": claims}), encoding="utf-8")
+    (folder / "trials.parquet").write_bytes(b"PAR1")
+    for function in draw:
+        function(folder)
+    return folder
+
+
+def write_gallery(root: Path) -> Path:
+    """Three studies that between them show every state the page knows."""
+    write_study(
+        root,
+        "parity/scaling",
+        [
+            claim_entry(),
+            claim_entry(
+                name="convergence",
+                statement="Every trial converges within the budget.",
+                value=0.967,
+                low=0.958,
+                high=0.975,
+                statistic="share of trials that converged",
+                threshold="lower end at least 0.99",
+                source_value="1.00",
+                verdict="not reproduced",
+                trials=1800,
+                reason="57 of 1800 trials, all at n = 30 and k = 4, did not converge within the budget.",
+            ),
+            claim_entry(
+                name="tail",
+                statement="The distribution of convergence times has an exponential tail.",
+                value="inf",
+                low=4210,
+                high="inf",
+                unit="steps",
+                statistic="99th percentile at n = 30",
+                verdict="inconclusive",
+                threshold="finite at this scale",
+                source_value="—",
+                reason="Too few trials to see the tail; the paper scale decides.",
+                trials=100,
+            ),
+        ],
+        draw=(draw_scaling,),
+        figures=[figure_entry("scaling")],
+        notes=["The source does not give the initial scale; ours is 1/√n.", "Budget: 10⁵ steps per trial."],
+    )
+    write_study(
+        root,
+        "parity/hidden-progress",
+        [
+            claim_entry(
+                name="gap",
+                statement="The Fourier gap grows while the loss stands still.",
+                value=12_346.0,
+                low=11_900.4,
+                high=12_801.0,
+                unit="steps",
+                statistic="lead of the gap over the loss",
+                threshold="lower end above 0",
+                source="dissertation, Figure 5.3",
+                source_value="“long before”",
+            )
+        ],
+        draw=(draw_panels,),
+        title="Progress that the loss does not show",
+        question="Is there a quantity that grows steadily while the loss stands still?",
+        figures=[
+            figure_entry("progress", title="The gap grows long before the error falls", alt="Two panels.")
+        ],
+    )
+    write_study(
+        root,
+        "retrieval",
+        None,
+        title="Sample complexity of sparse retrieval",
+        status="interrupted",
+        finished=None,
+        question="How many samples does attention need to find one token among many?",
+        engine={"trials": 40, "converged": 31, "failed": 0, "diverged": 0, "trained_steps": 2_300_000_000},
+        figures=[figure_entry("samples", title="Samples against length")],
+    )
+    return root
+
+
+@pytest.fixture(scope="session")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_gallery(tmp_path_factory.mktemp("drawn") / "results")
+
+
+@pytest.fixture
+def gallery(drawn: Path, tmp_path: Path) -> Path:
+    """A fresh copy for every test; drawing the figures once is enough."""
+    return Path(shutil.copytree(drawn, tmp_path / "results"))
+
+
+@pytest.fixture
+def draw() -> SimpleNamespace:
+    return SimpleNamespace(scaling=draw_scaling, panels=draw_panels, styled=draw_styled)
+
+
+@pytest.fixture
+def make_study(tmp_path: Path) -> Builder:
+    def make(name: str = "one", *args: Any, **changes: Any) -> Path:
+        return write_study(tmp_path / "results", name, *args, **changes)
+
+    return make
+
+
+@pytest.fixture
+def claim() -> Callable[..., dict[str, Any]]:
+    return claim_entry
+
+
+@pytest.fixture
+def figure() -> Callable[..., dict[str, Any]]:
+    return figure_entry

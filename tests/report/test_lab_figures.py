@@ -1,0 +1,142 @@
+"""Figures: deterministic, vector, whole or absent, and honest about infinity."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from krogh.errors import KroghError
+from krogh.lab import figures
+
+
+def digests(folder: Path) -> dict[str, str]:
+    files = sorted((folder / "figures").iterdir())
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.mark.parametrize("name", ["scaling", "panels"])
+def test_the_same_figure_gives_the_same_bytes(name: str, draw: Any, tmp_path: Path) -> None:
+    getattr(draw, name)(tmp_path / "a")
+    getattr(draw, name)(tmp_path / "b")
+    assert digests(tmp_path / "a") == digests(tmp_path / "b")
+
+
+def test_bytes_depend_neither_on_the_process_nor_on_the_readers_settings(draw: Any, tmp_path: Path) -> None:
+    draw.styled(tmp_path / "here")
+    (tmp_path / "matplotlibrc").write_text("lines.linewidth: 9\nsvg.fonttype: none\nfont.family: serif\n")
+    code = "import sys, pathlib, conftest; conftest.draw_styled(pathlib.Path(sys.argv[1]))"
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    env = os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": path, "MATPLOTLIBRC": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "there")], env=env, check=True)
+    assert digests(tmp_path / "here") == digests(tmp_path / "there")
+
+
+def test_saved_files_are_vectors_without_a_date_and_nothing_else_is_left(tmp_path: Path) -> None:
+    fig, ax = figures.new_figure("A claim")
+    ax.plot([1, 2, 3])
+    svg, pdf = figures.save(fig, tmp_path, "line")
+    assert (svg, pdf) == (tmp_path / "line.svg", tmp_path / "line.pdf")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["line.pdf", "line.svg"]
+    tree = ElementTree.parse(svg)
+    assert not tree.findall(".//{*}text"), "text must be drawn as paths"
+    assert not tree.findall(".//{*}date")
+    assert not tree.findall(".//{*}image")
+    content = pdf.read_bytes()
+    assert content.startswith(b"%PDF") and b"CreationDate" not in content
+
+
+def test_a_figure_that_cannot_be_drawn_leaves_nothing_behind(tmp_path: Path) -> None:
+    fig, ax = figures.new_figure()
+    ax.set_title(r"$\unknowncommand$")
+    with pytest.raises(ValueError, match="unknowncommand"):
+        figures.save(fig, tmp_path, "broken")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "../up"])
+def test_a_name_with_folders_is_refused(name: str, tmp_path: Path) -> None:
+    fig, _ = figures.new_figure()
+    with pytest.raises(KroghError, match="file name"):
+        figures.save(fig, tmp_path / "new", name)
+    assert not (tmp_path / "new").exists()
+
+
+def test_importing_the_style_does_not_import_matplotlib() -> None:
+    heavy = {"matplotlib", "jinja2", "numpy"}
+    code = f"import sys, krogh.lab.figures, krogh.report; print(sorted({heavy!r} & set(sys.modules)))"
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_no_pyplot_and_no_change_to_global_settings(draw: Any, tmp_path: Path) -> None:
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    draw.scaling(tmp_path)
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_infinite_ends_do_not_stretch_the_axes() -> None:
+    _, ax = figures.new_figure()
+    figures.interval_band(ax, [1, 2, 3], [1, 2, 3], [2, 3, math.inf], [3, math.inf, math.inf])
+    assert ax.get_ylim()[1] < 4
+    never = [line for line in ax.lines if line.get_marker() == "^"]
+    assert len(never) == 1 and list(never[0].get_xdata()) == [3]
+
+
+def test_a_band_that_is_nowhere_finite_can_be_drawn(tmp_path: Path) -> None:
+    fig, ax = figures.new_figure()
+    nowhere = [math.inf, math.inf]
+    figures.interval_band(ax, [1, 2], nowhere, nowhere, nowhere)
+    figures.interval_band(ax, [1, 2], [math.nan] * 2, [math.nan] * 2, [math.nan] * 2)
+    figures.save(fig, tmp_path, "nowhere")
+
+
+def test_bands_of_different_lengths_are_refused() -> None:
+    _, ax = figures.new_figure()
+    with pytest.raises(KroghError, match="2, 1, 2, 2"):
+        figures.interval_band(ax, [1, 2], [1], [1, 2], [1, 2])
+
+
+def test_labels_are_moved_apart(tmp_path: Path) -> None:
+    fig, ax = figures.new_figure()
+    ax.plot([0, 1], [0, 1])
+    labels = [figures.direct_label(ax, 1, 1 + 0.001 * i, f"curve {i}") for i in range(4)]
+    figures.save(fig, tmp_path, "labels")
+    boxes = sorted((label.get_window_extent() for label in labels), key=lambda box: box.y0)
+    assert all(lower.y1 <= upper.y0 + 0.5 for lower, upper in zip(boxes, boxes[1:], strict=False))
+
+
+def test_a_label_stands_at_the_last_finite_point() -> None:
+    _, ax = figures.new_figure()
+    label = figures.direct_label(ax, [1, 2, 3], [5.0, 6.0, np.inf], "here")
+    assert label.xy == (2.0, 6.0)
+    with pytest.raises(KroghError, match="nowhere"):
+        figures.direct_label(ax, [1], [math.nan], "nowhere")
+
+
+def test_logarithmic_labels_are_readable() -> None:
+    _, ax = figures.new_figure()
+    ax.plot([20, 500], [1, 1e7])
+    figures.log_axis_labels(ax, "both")
+    text = {
+        axis: [axis.get_major_formatter()(v, 0) for v in axis.get_majorticklocs()]
+        for axis in (ax.xaxis, ax.yaxis)
+    }
+    assert {"20", "50", "100", "200", "500"} <= set(text[ax.xaxis])
+    assert "1000" in text[ax.yaxis] and "$10^{6}$" in text[ax.yaxis]
+    figures.log_axis_labels(ax, "x", values=[32, 64, 2**20], base=2)
+    ticks = [ax.xaxis.get_major_formatter()(v, 0) for v in ax.xaxis.get_majorticklocs()]
+    assert ticks == ["32", "64", "$2^{20}$"]
+    with pytest.raises(KroghError, match="axis='z'"):
+        figures.log_axis_labels(ax, "z")  # type: ignore[arg-type]

@@ -1,0 +1,147 @@
+"""What a prediction is, and asking for one by name."""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+import numpy as np
+import pytest
+
+from krogh.errors import KroghError
+from krogh.registry import PREDICTIONS
+from krogh.theory import REQUIRED, Prediction, predict
+from krogh.theory import predictions as public
+from krogh.theory.prediction import _convert, _plain
+
+SETTINGS = {
+    "parity/degree-barrier": {"k": 4, "layers": 3},
+    "parity/fourier-gap": {"n": 15, "k": 4},
+    "parity/initial-luck": {"n": 30, "k": 3},
+    "parity/kernel-floor": {"n": 10, "k": 3, "dimension": 20, "radius": 1.0},
+    "parity/majority-spectrum": {"n": 11, "k": 3},
+    "parity/minimum-width": {"k": 3},
+    "parity/noise-attenuation": {"noise": 0.25},
+    "parity/one-step-theorem": {"n": 15, "k": 4},
+    "parity/plateau": {"block_size": 30},
+    "parity/polynet-error": {"block_size": 15, "k": 3, "relevant": 4.5},
+    "parity/polynet-flow": {"time": 0.25},
+    "parity/polynet-sgd": {"block_size": 2, "k": 2},
+    "parity/random-search": {"n": 30, "k": 3},
+    "parity/random-walk": {"drift": 0.01, "noise": 0.1, "steps": 100},
+    "parity/sq-limit": {"n": 30, "k": 3, "tolerance": 0.1},
+    "parity/statistical-limit": {"n": 30, "k": 3},
+    "parity/support-recovery": {"n": 15, "k": 4},
+}
+
+
+@pytest.mark.parametrize("name", [name for name in PREDICTIONS if name.startswith("parity/")])
+def test_every_prediction_says_what_it_is_and_gives_json(name):
+    thing = PREDICTIONS[name]
+    assert isinstance(thing, Prediction) and thing.name == name
+    assert thing.summary.endswith(".") and thing.source.startswith("dissertation") and thing.constants
+    given = SETTINGS[name]
+    numbers = predict(name, **given)
+    assert json.loads(json.dumps(numbers, allow_nan=False)) == numbers
+    as_text = predict(name, **{key: str(value) for key, value in given.items()})
+    assert as_text == numbers, "settings given as text must mean the same"
+
+
+def test_every_public_prediction_is_registered_under_one_name():
+    names = [getattr(public, name).name for name in public.__all__]
+    assert len(set(names)) == len(names)
+    assert {name for name in names if name.startswith("parity/")} == set(SETTINGS)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in SETTINGS if "variant" in PREDICTIONS[n].parameters or n == "parity/plateau"]
+)
+def test_variants_are_checked_in_direct_calls_too(name):
+    with pytest.raises(KroghError, match="variant must be 'printed' or 'repaired'; got variant='mended'"):
+        PREDICTIONS[name](**SETTINGS[name], variant="mended")
+
+
+def test_parameters_carry_types_and_defaults():
+    parameters = PREDICTIONS["parity/support-recovery"].parameters
+    assert parameters["n"] == (int, REQUIRED)
+    assert parameters["failure"] == (float, 0.05)
+    assert parameters["variant"] == (Literal["printed", "repaired"], "repaired")
+
+
+def test_a_prediction_is_called_like_its_function():
+    assert public.random_search(30, 3)["subsets"] == 4060
+
+
+def test_infinite_numbers_become_none():
+    assert predict("parity/noise-attenuation", noise=0.5)["sample_multiplier"] is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n": 30, "k": 3, "copis": 2}, "unknown setting 'copis'; did you mean 'copies'"),
+        ({"n": 30}, "needs k; given n=30; it takes n: int, k: int, copies: int = 1"),
+        ({}, "needs n, k; given nothing"),
+        ({"n": "thirty", "k": 3}, "n must be int; got n='thirty'"),
+        ({"n": 30.5, "k": 3}, "n must be int; got n=30.5"),
+        ({"n": True, "k": 3}, "n must be int; got n=True"),
+        ({"n": 3, "k": 30}, "needs n >= k coordinates; got n=3, k=30"),
+    ],
+)
+def test_bad_settings_get_one_clear_error(settings, message):
+    with pytest.raises(KroghError, match=message):
+        predict("parity/random-search", **settings)
+
+
+def test_an_unknown_prediction_names_the_nearest():
+    with pytest.raises(
+        KroghError, match="unknown prediction 'parity/forier-gap'; did you mean 'parity/fourier-gap'"
+    ):
+        predict("parity/forier-gap", n=15, k=4)
+
+
+@pytest.mark.parametrize("setting", [{"variant": "exact"}, {"noise": "much"}, {"noise": float("nan")}])
+def test_literals_and_floats_are_checked(setting):
+    (key,) = setting
+    with pytest.raises(KroghError, match=f"{key} must be"):
+        predict("parity/statistical-limit", n=30, k=3, **setting)
+
+
+def test_direct_calls_refuse_text_for_numbers():
+    with pytest.raises(KroghError, match="n must be an integer"):
+        public.random_search(n="30", k=3)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [
+        ("true", bool, True),
+        ("0", bool, False),
+        (False, bool, False),
+        (np.int64(7), int, 7),
+        (np.float32(0.5), float, 0.5),
+        ("1,2,-0.5", tuple[float, ...], (1.0, 2.0, -0.5)),
+        ([1, 2], tuple[float, ...], (1.0, 2.0)),
+        ("none", float | None, None),
+        ("0.5", float | None, 0.5),
+        ("2", Literal[1, 2], 2),
+        ("word", str, "word"),
+    ],
+)
+def test_conversion(value, kind, expected):
+    converted = _convert(value, kind)
+    assert converted == expected and type(converted) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [("maybe", bool), (3, str), (1.0, int), ("inf", float), ("a,b", tuple[int])]
+)
+def test_conversion_refuses(value, kind):
+    with pytest.raises((ValueError, TypeError)):
+        _convert(value, kind)
+
+
+def test_plain_results():
+    found = _plain({"a": np.float64(1.5), "b": np.arange(2), "c": (np.inf, 1), "d": np.int64(3), "e": True})
+    assert found == {"a": 1.5, "b": [0, 1], "c": [None, 1], "d": 3, "e": True}
+    assert type(found["a"]) is float and type(found["d"]) is int

@@ -14,13 +14,18 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
 import jax
 import numpy as np
 
 from krogh.errors import KroghError, unknown
+
+if TYPE_CHECKING:
+    AnyArray = Any  # a data field takes whatever its converter does
+else:
+    AnyArray = jax.Array | np.ndarray | np.generic
 
 
 class Value(eqx.Module):
@@ -29,9 +34,12 @@ class Value(eqx.Module):
     kind: ClassVar[str] = ""
 
 
-def structure(**options: Any) -> Any:
-    """A field that decides the program: equal across the trials of a cohort."""
-    return eqx.field(static=True, **options)
+def structure(*, internal: bool = False, **options: Any) -> Any:
+    """A field that decides the program: equal across the trials of a cohort.
+
+    An `internal` one is set by the engine when it fits a cohort, and not shown to people.
+    """
+    return eqx.field(static=True, metadata={"internal": internal}, **options)
 
 
 def data(dtype: Any = np.float32, **options: Any) -> Any:
@@ -39,18 +47,34 @@ def data(dtype: Any = np.float32, **options: Any) -> Any:
     return eqx.field(converter=lambda given: _leaf(given, dtype), **options)
 
 
+def traced(given: Any) -> bool:
+    """Whether `given` stands for a number inside a program, whose value nobody can check."""
+    return isinstance(given, jax.core.Tracer)
+
+
 def _leaf(given: Any, dtype: Any) -> Any:
-    if given is None or isinstance(given, jax.Array):  # a traced value: inside a program already
+    if isinstance(given, dict):
+        return {name: _leaf(given[name], dtype) for name in sorted(given)}
+    if traced(given):
         return given
     try:
-        if isinstance(given, dict):
-            return {name: np.asarray(number, dtype) for name, number in sorted(given.items())}
-        array = np.asarray(given)
-        if np.issubdtype(dtype, np.integer) and not np.issubdtype(array.dtype, np.integer):
-            raise TypeError("not an integer")
-        return array.astype(dtype)
+        return _converted(given, np.dtype(dtype))
     except (TypeError, ValueError, OverflowError) as cause:
         raise KroghError(f"expected a {np.dtype(dtype).name} number; got {given!r} ({cause})") from None
+
+
+def _converted(given: Any, dtype: np.dtype) -> np.ndarray:
+    array = np.asarray(given)
+    if array.dtype.kind not in "iuf":  # no text, no truth values, nothing missing
+        raise TypeError("not a number")
+    if dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            return array.astype(dtype)
+    if array.size and array.dtype.kind == "f":
+        raise TypeError("not an integer")
+    if array.size and not np.iinfo(dtype).min <= array.min() <= array.max() <= np.iinfo(dtype).max:
+        raise OverflowError("out of range")
+    return array.astype(dtype)
 
 
 def _plain(field: Any) -> Any:
@@ -73,7 +97,8 @@ def _plain(field: Any) -> Any:
 
 def describe(value: Value) -> dict[str, Any]:
     """The value as nested plain Python, its registered kind first."""
-    fields = {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    shown = [field for field in dataclasses.fields(value) if not field.metadata.get("internal")]
+    fields = {field.name: _plain(getattr(value, field.name)) for field in shown}
     return {"kind": value.kind or type(value).__name__, **fields}
 
 
@@ -95,16 +120,21 @@ def _flat(tree: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 def structure_of(value: Value) -> str:
     """A text equal for two values exactly when they can share one compiled program."""
-    arrays, rest = eqx.partition(value, eqx.is_array_like)
-    shapes = [(np.shape(leaf), np.asarray(leaf).dtype.name) for leaf in jax.tree.leaves(arrays)]
-    statics = _static_fields(value)
-    return json.dumps([statics, shapes], sort_keys=True, default=str)
+    return json.dumps(_static_fields(value), sort_keys=True, default=str)
 
 
 def _static_fields(value: Any) -> Any:
+    if isinstance(
+        value, np.ndarray | np.generic | jax.Array
+    ):  # of either library: only what the program sees
+        return [list(np.shape(value)), value.dtype.name]
+    if isinstance(value, dict):
+        return {name: _static_fields(part) for name, part in value.items()}
+    if isinstance(value, tuple | list):
+        return [_static_fields(part) for part in value]
     if not isinstance(value, Value):
-        return sorted(value) if isinstance(value, dict) else type(value).__name__
-    fields = {"kind": f"{type(value).__module__}.{type(value).__qualname__}"}
+        return type(value).__name__
+    fields: dict[str, Any] = {"kind": f"{type(value).__module__}.{type(value).__qualname__}"}
     for field in dataclasses.fields(value):
         part = getattr(value, field.name)
         static = field.metadata.get("static", False)

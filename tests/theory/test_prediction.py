@@ -10,9 +10,10 @@ import pytest
 
 from krogh.errors import KroghError
 from krogh.registry import PREDICTIONS
+from krogh.signature import convert
 from krogh.theory import REQUIRED, Prediction, predict
 from krogh.theory import predictions as public
-from krogh.theory.prediction import _convert, _plain
+from krogh.theory.prediction import _plain
 
 SETTINGS = {
     "parity/degree-barrier": {"k": 4, "layers": 3},
@@ -129,7 +130,7 @@ def test_direct_calls_refuse_text_for_numbers():
     ],
 )
 def test_conversion(value, kind, expected):
-    converted = _convert(value, kind)
+    converted = convert(value, kind)
     assert converted == expected and type(converted) is type(expected)
 
 
@@ -138,7 +139,7 @@ def test_conversion(value, kind, expected):
 )
 def test_conversion_refuses(value, kind):
     with pytest.raises((ValueError, TypeError)):
-        _convert(value, kind)
+        convert(value, kind)
 
 
 def test_plain_results():

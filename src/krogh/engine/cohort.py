@@ -64,7 +64,9 @@ class Trials:
         everyone = self._rebuilt(lambda array: array)
         regime = self.template.training.regime.fitted(everyone.training.regime)
         task = self.template.task.fitted(everyone.task)
-        template = eqx.tree_at(lambda trial: (trial.task, trial.training.regime), self.template, (task, regime))
+        template = eqx.tree_at(
+            lambda trial: (trial.task, trial.training.regime), self.template, (task, regime)
+        )
         return Trials(template, self._stacked, self.count)
 
     def ids(self) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, PyTree
+from jaxtyping import Array, Bool, Int, PyTree
 
 from krogh.engine.checking import EMPTY, NEW, RUNNING, check_block, constants_of
 from krogh.engine.round import State, frozen, over_block, train_block
@@ -97,9 +97,18 @@ def advance_block(trials: Trial, states: State, rounds: Int[Array, ""], block: i
 
 
 def advance(
-    trials: Trial, states: State, rounds: Int[Array, ""], blocks: Int[Array, ""], block: int
+    trials: Trial,
+    states: State,
+    fresh: Bool[Array, " slots"],
+    rounds: Int[Array, ""],
+    blocks: Int[Array, ""],
+    block: int,
 ) -> tuple[State, Int[Array, ""]]:
-    """Up to `rounds` rounds for the first `blocks` blocks of slots, and the rounds times blocks that ran."""
+    """Up to `rounds` rounds for the first `blocks` blocks of slots, those `fresh` from their start.
+
+    Returns the states and the sum over blocks of the steps that were executed.
+    """
+    states = states._replace(status=jnp.where(fresh, NEW, states.status).astype(jnp.int32))
 
     def one(place: Array, carry: tuple[State, Array]) -> tuple[State, Array]:
         everyone, executed = carry
@@ -116,15 +125,9 @@ def advance(
     return jax.lax.fori_loop(0, blocks, one, (states, jnp.zeros((), jnp.int32)))
 
 
-def place(trials: Trial, states: State, new: Trial, chosen: Array) -> tuple[Trial, State]:
-    """Put new trials into the chosen slots."""
-    trials = frozen(chosen, new, trials)
-    return trials, states._replace(status=jnp.where(chosen, NEW, states.status))
-
-
-def permute(trials: Trial, states: State, order: Int[Array, " slots"]) -> tuple[Trial, State]:
+def permute(states: State, order: Int[Array, " slots"]) -> State:
     """Move slots, so that running trials fill the first blocks."""
-    return jax.tree.map(lambda leaf: jnp.take(leaf, order, axis=0), (trials, states))
+    return jax.tree.map(lambda leaf: jnp.take(leaf, order, axis=0), states)
 
 
 def _slice(tree: PyTree, first: Array, block: int) -> Any:

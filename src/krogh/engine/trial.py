@@ -34,7 +34,7 @@ class Trial(Value):
     seed: UInt32[Array, ""] = data(np.uint32)
     init_seed: UInt32[Array, ""] = data(np.uint32)
     probe_every: int = structure()
-    probe_rows: int = structure()
+    probe_rows: int = structure(internal=True)
 
     kind = "trial"
 

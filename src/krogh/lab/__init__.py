@@ -1,1 +1,29 @@
-"""What every experiment is made of: experiment, claim, scale, search, statistics, store and figures."""
+"""What every experiment is made of: experiment, claim, scale, statistics, store, study and figures.
+
+    experiment.py   a question: settings per scale, trials, claims, figures
+    claim.py        a statistic with an interval, a threshold and a verdict
+    study.py        an experiment at a scale, run into a folder and resumed from it
+    store.py        records on disk, by the trials' identities
+    statistics.py, survival.py, fits.py, times.py   statistics that know what censoring is
+    figures.py, labels.py   one style for all figures
+
+Nothing here knows any particular experiment.
+"""
+
+from krogh.lab.claim import Claim, claim, judge
+from krogh.lab.experiment import Experiment, Figure, Results, experiment, setting
+from krogh.lab.study import Progress, Study, run_study
+
+__all__ = [
+    "Claim",
+    "Experiment",
+    "Figure",
+    "Progress",
+    "Results",
+    "Study",
+    "claim",
+    "experiment",
+    "judge",
+    "run_study",
+    "setting",
+]

@@ -6,12 +6,12 @@ bias 0 give sigma(w_S·x) = chi_S(x).
 
 from __future__ import annotations
 
-import functools
 import math
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
+
+from krogh.models import interpolation
 
 NEURON_ACTIVATIONS = ("zigzag", "polynomial", "infinite-zigzag", "sine")
 
@@ -33,20 +33,12 @@ def zigzag(z: Float[Array, "*shape"], k: int, outer: str = "extend") -> Float[Ar
     return wave + jnp.where(z > 0, 1.0, -((-1.0) ** k)) * (z - inside)
 
 
-@functools.cache
 def oscillating_coefficients(k: int) -> tuple[float, ...]:
-    """Coefficients, lowest first, of the polynomial of degree ≤ k through the knots.
+    """Coefficients, lowest first, of the polynomial of degree k through the knots, rounded once.
 
-    k = 2: (z²-2)/2; k = 3: (z³-7z)/6. The interpolant has the parity of k, so every other coefficient
-    is exactly zero; the solve is in float64.
+    k = 2: (z²-2)/2; k = 3: (z³-7z)/6. Solving for them in floating point loses all digits from k = 13 on.
     """
-    knots = np.array([k - 2 * j for j in range(k + 1)], float)
-    values = np.array([(-1.0) ** j for j in range(k + 1)])
-    powers = knots[:, None] ** np.arange(k % 2, k + 1, 2)
-    solved = np.linalg.lstsq(powers, values, rcond=None)[0]
-    coefficients = np.zeros(k + 1)
-    coefficients[k % 2 :: 2] = solved
-    return tuple(coefficients)
+    return tuple(float(coefficient) for coefficient in interpolation.oscillating_polynomial(k))
 
 
 def oscillating_polynomial(z: Float[Array, "*shape"], k: int) -> Float[Array, "*shape"]:

@@ -1,6 +1,6 @@
 """The named configurations of the source: (i)–(xv) and (*i)–(*iii) (dissertation, §5.3.1, §B.4.1).
 
-    configuration("vii", k=3)     one neuron, k-zigzag, trained output weight
+configuration("vii", k=3)     one neuron, k-zigzag, trained output weight
 """
 
 from __future__ import annotations

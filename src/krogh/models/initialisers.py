@@ -30,9 +30,7 @@ def check_initialiser(name: str) -> None:
         raise unknown("initialiser", name, INITIALISERS)
 
 
-def initialise(
-    name: str, key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int, fan_out: int = 1
-) -> Array:
+def initialise(name: str, key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int, fan_out: int = 1) -> Array:
     """An array of `shape` drawn by the initialiser `name`."""
     if name in ("uniform", "glorot"):
         bound = 1 / math.sqrt(fan_in) if name == "uniform" else math.sqrt(6 / (fan_in + fan_out))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import jax
 from jaxtyping import Array, Float, PRNGKeyArray
 
@@ -34,6 +36,7 @@ class Neuron(Model):
             raise unknown("activation", self.activation, activations.NEURON_ACTIVATIONS)
         require_integer("degree", self.degree, 1)
         require(self.outer in ("extend", "clamp"), f"outer must be extend or clamp; got outer={self.outer!r}")
+        require(0 < self.scale < math.inf, f"scale must be a positive number; got scale={self.scale}")
         wave = self.activation == "sine" or self.scale == 1.0
         require(wave, f"scale belongs to the sine; got scale={self.scale} for {self.activation!r}")
         check_initialiser(self.initialiser)
@@ -67,7 +70,7 @@ class Neuron(Model):
         require_signs("single neuron", task)
 
     def obstacle(self, task: Task) -> str | None:
-        """The periodic waves hold every parity after a shift; the others only that of their degree or less."""
+        """The periodic waves hold every parity after a shift; the others only up to their degree."""
         bounded = self.activation in ("zigzag", "polynomial")
         if bounded and isinstance(task, AbstractParity) and self.degree < task.k:
             return f"degree must be at least k={task.k} to represent the parity; got degree={self.degree}"

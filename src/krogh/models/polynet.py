@@ -35,7 +35,7 @@ class PolyNet(Model):
         }
 
     def predict(self, params: Parameters, x: Float[Array, "batch n"]) -> Float[Array, " batch"]:
-        return product(x @ params["w"].T + params["b"])
+        return product(x @ params["w"].T + params["b"][None, :])
 
     def check(self, task: Task) -> None:
         require_signs("PolyNet", task)
@@ -67,7 +67,7 @@ class DisjointPolyNet(Model):
 
     def predict(self, params: Parameters, x: Float[Array, "batch n"]) -> Float[Array, " batch"]:
         blocks = x.reshape(x.shape[0], self.degree, -1)
-        return product(jnp.sum(blocks * params["w"], axis=-1))
+        return product(jnp.sum(blocks * params["w"][None], axis=-1))
 
     def check(self, task: Task) -> None:
         require_signs("disjoint-PolyNet", task)

@@ -71,8 +71,8 @@ class ParityTransformer(Model):
 
     def predict(self, params: Parameters, x: Float[Array, "batch n"]) -> Float[Array, " batch"]:
         attended = self.attend(params, x)
-        hidden = jax.nn.gelu(attended @ params["W1"].T + params["b1"], approximate=False)
-        return (attended + hidden @ params["W2"].T + params["b2"]) @ params["u"]
+        hidden = jax.nn.gelu(attended @ params["W1"].T + params["b1"][None, :], approximate=False)
+        return (attended + hidden @ params["W2"].T + params["b2"][None, :]) @ params["u"]
 
     def attend(self, params: Parameters, x: Float[Array, "batch n"]) -> Float[Array, "batch d"]:
         """The [CLS] row after attention.
@@ -89,7 +89,7 @@ class ParityTransformer(Model):
         value = jnp.einsum("snd,hda->snha", tokens, params["V"])
         own_value = jnp.einsum("d,hda->ha", cls, params["V"])
         positive = x > 0
-        chosen = jnp.where(positive[:, :, None], score[1], score[0])
+        chosen = jnp.where(positive[:, :, None], score[1][None], score[0][None])
         everything = jnp.concatenate([chosen, jnp.broadcast_to(own_score, chosen[:, :1].shape)], axis=1)
         weight = jax.nn.softmax(everything, axis=1)
         on_plus = jnp.where(positive[:, :, None], weight[:, :-1], 0.0)
@@ -97,9 +97,9 @@ class ParityTransformer(Model):
         mixed = (
             jnp.einsum("bnh,nha->bha", on_plus, value[1])
             + jnp.einsum("bnh,nha->bha", on_minus, value[0])
-            + weight[:, -1, :, None] * own_value
+            + weight[:, -1, :, None] * own_value[None]
         )
-        return cls + jnp.einsum("bha,had->bd", mixed, params["O"])
+        return cls[None, :] + jnp.einsum("bha,had->bd", mixed, params["O"])
 
     def check(self, task: Task) -> None:
         require_signs("Parity Transformer", task)

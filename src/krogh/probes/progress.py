@@ -74,7 +74,7 @@ class SupportWeight(Probe):
         task = moment.task
         assert isinstance(task, AbstractParity)
         size = jnp.max(jnp.abs(first_layer(moment.model, task, moment.params)), axis=0)
-        relevant = jnp.any(jnp.arange(task.n)[:, None] == task.support, axis=1)
+        relevant = jnp.any(jnp.arange(task.n)[:, None] == task.support[None, :], axis=1)
         on, off = jnp.where(relevant, size, 0.0), jnp.where(relevant, 0.0, size)
         return jnp.stack([jnp.max(on), jnp.max(off)])
 

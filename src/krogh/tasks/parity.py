@@ -1,12 +1,13 @@
 """Sparse parities: chi_S(x) = ∏_{i in S} x_i of uniform signs x (dissertation, §5.2, §B.1.1).
 
-    parity             any support S, label noise p (§B.3.6)
-    disjoint-parity    one relevant coordinate in each of k blocks (§5.4.2)
-    parity-control     labels are coin flips, evaluation is on chi_S (Figure 5.3 right)
+parity             any support S, label noise p (§B.3.6)
+disjoint-parity    one relevant coordinate in each of k blocks (§5.4.2)
+parity-control     labels are coin flips, evaluation is on chi_S (Figure 5.3 right)
 """
 
 import abc
 import math
+import operator
 from typing import Any, NamedTuple
 
 import jax
@@ -15,10 +16,10 @@ import numpy as np
 from equinox import AbstractVar
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
 
-from krogh.errors import require, require_integer
+from krogh.errors import KroghError, require, require_integer
 from krogh.tasks import signs
 from krogh.tasks.base import Examples, Task, task
-from krogh.values import data, replaced, structure
+from krogh.values import AnyArray, data, replaced, structure, traced
 
 MAX_ENUMERATION = 20
 NOISE = 1
@@ -27,8 +28,8 @@ NOISE = 1
 class Packed(NamedTuple):
     """Raw examples: packed inputs, and a random word per example that decides whether its label flips."""
 
-    bits: UInt32[Array, "size words"]
-    noise: UInt32[Array, " size"] | None
+    bits: UInt32[AnyArray, "size words"]
+    noise: UInt32[AnyArray, " size"] | None
 
 
 class AbstractParity(Task):
@@ -36,13 +37,18 @@ class AbstractParity(Task):
 
     n: AbstractVar[int]
     k: AbstractVar[int]
-    support: AbstractVar[Int[Array, " k"]]
+    support: AbstractVar[Int[AnyArray, " k"]]
     noisy: AbstractVar[bool]
 
     @property
     @abc.abstractmethod
     def flip_probability(self) -> Any:
         """Probability that an observed label is the negated truth."""
+
+    @property
+    @abc.abstractmethod
+    def supports(self) -> int:
+        """How many supports a learner must tell apart."""
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -66,7 +72,9 @@ class AbstractParity(Task):
         noisy = bool(np.any(np.asarray(leaves.flip_probability) > 0))  # type: ignore[attr-defined]
         return replaced(self, "noisy", noisy)
 
-    def correct(self, prediction: Float[Array, " size"], truth: Float[Array, " size"]) -> Bool[Array, " size"]:
+    def correct(
+        self, prediction: Float[Array, " size"], truth: Float[Array, " size"]
+    ) -> Bool[Array, " size"]:
         """The sign of the prediction; a prediction of 0 is an error, as in the source's theory."""
         return prediction * truth > 0
 
@@ -77,43 +85,60 @@ class AbstractParity(Task):
     def population(self) -> Packed:
         require(
             self.population_size,
-            f"the cube can be listed for n ≤ {MAX_ENUMERATION}; got n={self.n} (validate on a sample instead)",
+            f"the cube can be listed for n ≤ {MAX_ENUMERATION}; got n={self.n} (use a sample instead)",
         )
         return Packed(signs.cube(self.n), None)
 
     def limits(self) -> dict[str, float]:
-        """Samples ~ log2 C(n,k)/(1-2p)^2; statistical queries ~ C(n,k) (§B.1.1)."""
+        """Samples ~ log2 N/(1-2p)^2; statistical queries ~ N, for N possible supports (§B.1.1)."""
         kept = 1.0 - 2.0 * float(self.flip_probability)
-        supports = math.comb(self.n, self.k)
-        samples = math.log2(supports) / kept**2 if kept else math.inf
-        return {"samples": samples, "statistical_queries": float(supports)}
+        samples = math.log2(self.supports) / kept**2 if kept else math.inf
+        return {"samples": samples, "statistical_queries": _float(self.supports)}
 
     def baselines(self) -> dict[str, float]:
         """Accuracy of guessing; mean steps of random search; samples elimination needs (noiseless only)."""
         noiseless = float(self.flip_probability) == 0.0
         return {
             "guessing_accuracy": 0.5,
-            "random_search_steps": float(math.comb(self.n, self.k)),
+            "random_search_steps": _float(self.supports),
             "elimination_samples": float(self.n) if noiseless else math.inf,
         }
 
 
-def _check_size(n: int, k: int) -> None:
+def _float(count: int) -> float:
+    try:
+        return float(count)
+    except OverflowError:
+        return math.inf
+
+
+def _check_size(n: Any, k: Any) -> None:
     require_integer("n", n, 1)
     require_integer("k", k, 1)
     require(k <= n, f"k must be at most n={n}; got k={k} (try k={n})")
 
 
-def _check_noise(noise: Any) -> None:
-    inside = isinstance(noise, jax.Array) or 0.0 <= float(noise) < 0.5
+def _check_noise(noise: Any, noisy: bool) -> None:
+    if traced(noise):
+        return
+    number = np.asarray(noise)
+    inside = number.shape == () and number.dtype.kind in "iuf" and 0.0 <= number < 0.5
     hint = "pure noise is the task 'parity-control'"
     require(inside, f"noise must be in [0, 1/2); got noise={noise} ({hint})")
+    require(noisy or number == 0.0, f"noisy=False leaves the noise out; got noise={noise}")
+
+
+def _indices(name: str, given: Any) -> list[int]:
+    try:
+        return [operator.index(index) for index in np.asarray(given, object).ravel()]
+    except TypeError:
+        raise KroghError(f"{name} must be a list of integers; got {given!r}") from None
 
 
 def _checked_support(support: Any, n: int, k: int) -> Any:
-    if isinstance(support, jax.Array):
+    if traced(support):
         return support
-    indices = [int(index) for index in np.asarray(support).ravel()]
+    indices = _indices("support", support)
     require(len(indices) == k, f"support must have k={k} indices; got {indices}")
     require(len(set(indices)) == k, f"support must not repeat an index; got {indices}")
     outside = [index for index in indices if not 0 <= index < n]
@@ -127,24 +152,28 @@ class Parity(AbstractParity):
 
     n: int = structure()
     k: int = structure()
-    support: Int[Array, " k"] = data(np.int32)
-    noise: Float[Array, ""] = data()
-    noisy: bool = structure(default=True)
+    support: Int[AnyArray, " k"] = data(np.int32)
+    noise: Float[AnyArray, ""] = data()
+    noisy: bool = structure(default=True, internal=True)
 
     def __init__(
         self, n: int, k: int | None = None, support: Any = None, noise: Any = 0.0, noisy: bool = True
     ):
         self.n, self.noisy = n, noisy
-        self.k = len(support) if k is None and support is not None else k  # type: ignore[assignment]
+        self.k = np.size(support) if k is None and support is not None else k  # type: ignore[assignment]
         require(self.k is not None, "a parity needs k or a support; got neither")
         _check_size(self.n, self.k)
         self.support = _checked_support(np.arange(self.k) if support is None else support, n, self.k)
-        _check_noise(noise)
+        _check_noise(noise, noisy)
         self.noise = noise
 
     @property
     def flip_probability(self) -> Any:
         return self.noise
+
+    @property
+    def supports(self) -> int:
+        return math.comb(self.n, self.k)
 
     @classmethod
     def example(cls) -> "Parity":
@@ -157,9 +186,9 @@ class DisjointParity(AbstractParity):
 
     n: int = structure()
     k: int = structure()
-    support: Int[Array, " k"] = data(np.int32)
-    noise: Float[Array, ""] = data()
-    noisy: bool = structure(default=True)
+    support: Int[AnyArray, " k"] = data(np.int32)
+    noise: Float[AnyArray, ""] = data()
+    noisy: bool = structure(default=True, internal=True)
 
     def __init__(
         self,
@@ -175,20 +204,24 @@ class DisjointParity(AbstractParity):
         require(n % k == 0, f"k must divide n for disjoint blocks; got n={n}, k={k} (try n={nearest})")
         self.n, self.k, self.noisy, block = n, k, noisy, n // k
         if choice is not None:
-            places = [int(place) for place in choice]
+            places = _indices("choice", choice)
             inside = len(places) == k and all(0 <= place < block for place in places)
             require(inside, f"choice must hold k={k} places in 0..{block - 1}; got {places}")
             support = np.arange(k) * block + np.asarray(places)
         self.support = _checked_support(np.arange(k) * block if support is None else support, n, k)
-        if not isinstance(self.support, jax.Array):
+        if not traced(self.support):
             blocks = [int(index) // block for index in self.support]
             require(blocks == list(range(k)), f"support must hit each block once; got blocks {blocks}")
-        _check_noise(noise)
+        _check_noise(noise, noisy)
         self.noise = noise
 
     @property
     def flip_probability(self) -> Any:
         return self.noise
+
+    @property
+    def supports(self) -> int:
+        return (self.n // self.k) ** self.k
 
     @classmethod
     def example(cls) -> "DisjointParity":
@@ -201,17 +234,22 @@ class ParityControl(AbstractParity):
 
     n: int = structure()
     k: int = structure()
-    support: Int[Array, " k"] = data(np.int32)
-    noisy: bool = structure(default=True)
+    support: Int[AnyArray, " k"] = data(np.int32)
+    noisy: bool = structure(default=True, internal=True)
 
     def __init__(self, n: int, k: int | None = None, support: Any = None, noisy: bool = True):
         inner = Parity(n, k, support)
+        require(noisy, f"labels of a control are noise; got noisy={noisy}")
         self.noisy = noisy
         self.n, self.k, self.support = inner.n, inner.k, inner.support
 
     @property
     def flip_probability(self) -> Any:
         return np.float32(0.5)
+
+    @property
+    def supports(self) -> int:
+        return math.comb(self.n, self.k)
 
     @classmethod
     def example(cls) -> "ParityControl":

@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, UInt32
 
+from krogh.values import AnyArray
+
 WORD = 32
 
 
@@ -19,24 +21,25 @@ def words(n: int) -> int:
     return -(-n // WORD)
 
 
-def unpack(bits: UInt32[Array, "*batch words"], n: int) -> Float[Array, "*batch n"]:
+def unpack(bits: UInt32[AnyArray, "*batch words"], n: int) -> Float[Array, "*batch n"]:
     """The first n bits of each row as signs: x_i = 1 - 2·bit_i."""
-    position = jnp.arange(WORD, dtype=jnp.uint32)
+    position = jnp.arange(WORD, dtype=jnp.uint32).reshape((1,) * bits.ndim + (WORD,))
     single = (bits[..., None] >> position) & jnp.uint32(1)
     flat = single.reshape(*bits.shape[:-1], bits.shape[-1] * WORD)[..., :n]
     return 1.0 - 2.0 * flat.astype(jnp.float32)
 
 
-def support_mask(support: Int[Array, " k"], n: int) -> UInt32[Array, " words"]:
+def support_mask(support: Int[AnyArray, " k"], n: int) -> UInt32[Array, " words"]:
     """A packed row with the bits of `support` set."""
-    word = jnp.arange(words(n))[:, None] == support // WORD
+    word = jnp.arange(words(n))[:, None] == (support // WORD)[None, :]
     bit = jnp.uint32(1) << (support % WORD).astype(jnp.uint32)
-    return jnp.sum(jnp.where(word, bit, jnp.uint32(0)), axis=1, dtype=jnp.uint32)
+    return jnp.sum(jnp.where(word, bit[None, :], jnp.uint32(0)), axis=1, dtype=jnp.uint32)
 
 
-def parity(bits: UInt32[Array, "*batch words"], mask: UInt32[Array, " words"]) -> Float[Array, "*batch"]:
+def parity(bits: UInt32[AnyArray, "*batch words"], mask: UInt32[Array, " words"]) -> Float[Array, "*batch"]:
     """chi_S of each packed row: (-1)^(number of set bits under the mask)."""
-    folded = jax.lax.reduce(bits & mask, np.uint32(0), jax.lax.bitwise_xor, (bits.ndim - 1,))
+    relevant = bits & mask.reshape((1,) * (bits.ndim - 1) + mask.shape)
+    folded = jax.lax.reduce(relevant, np.uint32(0), jax.lax.bitwise_xor, (bits.ndim - 1,))
     odd = jax.lax.population_count(folded) & jnp.uint32(1)
     return 1.0 - 2.0 * odd.astype(jnp.float32)
 

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from krogh.errors import require, unknown
 from krogh.models.base import Parameters
 from krogh.training.schedules import Constant, Schedule
-from krogh.values import Value, data
+from krogh.values import AnyArray, Value, data
 
 
 class Optimiser(Value):
@@ -44,10 +44,10 @@ class Sgd(Optimiser):
     λ' (shrink ηλ' per step) is `decay=rate*λ'` here.
     """
 
-    rate: Float[Array, ""] = data()
-    decay: Float[Array, ""] = data(default=0.0)
-    layer_rate: dict[str, Float[Array, ""]] = data(default_factory=dict)
-    layer_decay: dict[str, Float[Array, ""]] = data(default_factory=dict)
+    rate: Float[AnyArray, ""] = data()
+    decay: Float[AnyArray, ""] = data(default=0.0)
+    layer_rate: dict[str, Float[AnyArray, ""]] = data(default_factory=dict)
+    layer_decay: dict[str, Float[AnyArray, ""]] = data(default_factory=dict)
     schedule: Schedule = Constant()
     decay_schedule: Schedule = Constant()
 
@@ -86,11 +86,11 @@ class Sgd(Optimiser):
 class Adam(Optimiser):
     """Adam with decoupled weight decay (AdamW where decay > 0), in Optax's convention: shrink ηλ per step."""
 
-    rate: Float[Array, ""] = data()
-    decay: Float[Array, ""] = data(default=0.0)
-    b1: Float[Array, ""] = data(default=0.9)
-    b2: Float[Array, ""] = data(default=0.999)
-    epsilon: Float[Array, ""] = data(default=1e-8)
+    rate: Float[AnyArray, ""] = data()
+    decay: Float[AnyArray, ""] = data(default=0.0)
+    b1: Float[AnyArray, ""] = data(default=0.9)
+    b2: Float[AnyArray, ""] = data(default=0.999)
+    epsilon: Float[AnyArray, ""] = data(default=1e-8)
     schedule: Schedule = Constant()
 
     def __check_init__(self) -> None:

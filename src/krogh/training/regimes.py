@@ -16,7 +16,6 @@ from __future__ import annotations
 import abc
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,9 +23,10 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 
 from krogh.errors import require, require_integer
 from krogh.tasks.base import Raw, Task
-from krogh.values import Value, data, replaced, structure
+from krogh.values import AnyArray, Value, data, replaced, structure
 
 SHUFFLE_ROUNDS = 32
+MOST_EXAMPLES = 2**30
 
 
 class Regime(Value):
@@ -78,12 +78,12 @@ class Offline(Regime):
     every example is seen once per epoch whatever m is.
     """
 
-    m: Int[Array, ""] = data(np.int32)
+    m: Int[AnyArray, ""] = data(np.int32)
     batch_size: int = structure(default=32)
-    capacity: int = structure(default=0)
+    capacity: int = structure(default=0, internal=True)
 
     def __check_init__(self) -> None:
-        _check_sample_size(self.m)
+        _check_sample_size(self.m, self.capacity)
         require_integer("batch_size", self.batch_size, 1)
 
     def sample(self, task: Task, key: PRNGKeyArray) -> Raw:
@@ -94,12 +94,15 @@ class Offline(Regime):
     ) -> Int[Array, "steps batch"]:
         m = jnp.asarray(self.m).astype(jnp.uint32)
         within = jnp.arange(steps * self.batch_size, dtype=jnp.uint32).reshape(steps, self.batch_size)
-        batch_size = jnp.uint32(self.batch_size)
-        # start·B may pass 2^32: take the two parts apart, (start div m) whole epochs of B each first.
+        # start·B may pass 2^32: multiply bit by bit, highest first, and divide by m as it grows.
+        epoch, place = jnp.uint32(0), jnp.uint32(0)
         first = start.astype(jnp.uint32)
-        tail = (first % m) * batch_size + within
-        epoch = (first // m) * batch_size + tail // m
-        return shuffled(jax.random.fold_in(key, 1), epoch, tail % m, m)
+        for bit in f"{self.batch_size:b}":
+            place = 2 * place + (first % m if bit == "1" else 0)
+            epoch = 2 * epoch + (first // m if bit == "1" else 0) + place // m
+            place = place % m
+        tail = place + within
+        return shuffled(jax.random.fold_in(key, 1), epoch + tail // m, tail % m, m)
 
     def batch(self, task: Task, sample: Raw, fed: Int[Array, " batch"]) -> tuple[Raw, None]:
         return jax.tree.map(lambda leaf: jnp.take(leaf, fed, axis=0), sample), None
@@ -111,11 +114,11 @@ class Offline(Regime):
 class FullBatch(Regime):
     """All of m fixed examples in every step."""
 
-    m: Int[Array, ""] = data(np.int32)
-    capacity: int = structure(default=0)
+    m: Int[AnyArray, ""] = data(np.int32)
+    capacity: int = structure(default=0, internal=True)
 
     def __check_init__(self) -> None:
-        _check_sample_size(self.m)
+        _check_sample_size(self.m, self.capacity)
 
     def sample(self, task: Task, key: PRNGKeyArray) -> Raw:
         return task.draw(jax.random.fold_in(key, 0), _room(self))
@@ -125,7 +128,7 @@ class FullBatch(Regime):
 
     def batch(self, task: Task, sample: Raw, fed: Any) -> tuple[Raw, Float[Array, " size"]]:
         present = jnp.arange(_room(self)) < self.m
-        return sample, present / jnp.asarray(self.m).astype(jnp.float32)
+        return sample, present.astype(jnp.float32) / jnp.asarray(self.m).astype(jnp.float32)
 
     def fitted(self, leaves: Regime) -> Regime:
         return replaced(self, "capacity", int(np.max(leaves.m)))  # type: ignore[attr-defined]
@@ -147,8 +150,12 @@ class Population(Regime):
         task.population()
 
 
-def _check_sample_size(m: Any) -> None:
-    require(eqx.is_array_like(m) and np.all(np.asarray(m) >= 1), f"m must be at least 1; got m={m}")
+def _check_sample_size(m: Any, capacity: int) -> None:
+    within = bool(np.all(np.asarray(m) >= 1)) and bool(np.all(np.asarray(m) <= MOST_EXAMPLES))
+    require(within, f"m must be an integer between 1 and 2^30; got m={m}")
+    require_integer("capacity", capacity, 0)
+    fits = capacity == 0 or bool(np.all(np.asarray(m) <= capacity))
+    require(fits, f"capacity must be at least m={m}, or 0 for just enough; got capacity={capacity}")
 
 
 def _room(regime: Any) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from krogh.errors import require
-from krogh.values import Value, data
+from krogh.values import AnyArray, Value, data
 
 
 class Schedule(Value):
@@ -30,25 +30,25 @@ class Constant(Schedule):
 class Piecewise(Schedule):
     """`factors[i]` between `boundaries[i-1]` and `boundaries[i]`; one more factor than boundaries."""
 
-    boundaries: Int[Array, " pieces"] = data(np.int32)
-    factors: Float[Array, " pieces+1"] = data()
+    boundaries: Int[AnyArray, " pieces"] = data(np.int32)
+    factors: Float[AnyArray, " pieces+1"] = data()
 
     def __check_init__(self) -> None:
         pieces, factors = np.shape(self.boundaries), np.shape(self.factors)
         fits = len(pieces) == 1 and factors == (pieces[0] + 1,)
-        require(fits, f"a piecewise schedule needs one more factor than boundaries; got {pieces} and {factors}")
+        require(fits, f"factors must be one more than boundaries; got shapes {factors} and {pieces}")
         rising = bool(np.all(np.diff(np.asarray(self.boundaries)) > 0))
         require(rising, f"boundaries must increase; got {np.asarray(self.boundaries).tolist()}")
 
     def factor(self, step: Int[Array, ""]) -> Float[Array, ""]:
-        return self.factors[jnp.sum(step >= self.boundaries)]
+        return jnp.asarray(self.factors)[jnp.sum(step >= self.boundaries)]
 
 
 class Cosine(Schedule):
     """Linear rise over `warmup` steps, then half a cosine down to 0 at `horizon`."""
 
-    horizon: Float[Array, ""] = data()
-    warmup: Float[Array, ""] = data(default=0.0)
+    horizon: Float[AnyArray, ""] = data()
+    warmup: Float[AnyArray, ""] = data(default=0.0)
 
     def __check_init__(self) -> None:
         ordered = 0 <= float(self.warmup) < float(self.horizon)
@@ -56,6 +56,6 @@ class Cosine(Schedule):
 
     def factor(self, step: Int[Array, ""]) -> Float[Array, ""]:
         t = step.astype(jnp.float32)
-        rise = (t + 1.0) / jnp.maximum(self.warmup, 1.0)
+        rise = jnp.minimum((t + 1.0) / jnp.maximum(self.warmup, 1.0), 1.0)
         progress = jnp.clip((t - self.warmup) / (self.horizon - self.warmup), 0.0, 1.0)
         return jnp.where(t < self.warmup, rise, 0.5 * (1.0 + jnp.cos(jnp.pi * progress)))

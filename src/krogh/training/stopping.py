@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 from krogh.errors import require, require_integer
 from krogh.tasks.base import Task
-from krogh.values import Value, data, structure
+from krogh.values import AnyArray, Value, data, structure
 
 EXACT = "exact"
 
@@ -27,9 +27,9 @@ class Stopping(Value):
     runs its whole budget and the convergence time is only noted (for curves).
     """
 
-    budget: Int[Array, ""] = data(np.int32, default=100_000)
-    accuracy: Float[Array, ""] = data(default=1.0)
-    consecutive: Int[Array, ""] = data(np.int32, default=1)
+    budget: Int[AnyArray, ""] = data(np.int32, default=100_000)
+    accuracy: Float[AnyArray, ""] = data(default=1.0)
+    consecutive: Int[AnyArray, ""] = data(np.int32, default=1)
     check_every: int = structure(default=10)
     validation: int | str = structure(default=8192)
     early: bool = structure(default=True)

@@ -1,1 +1,35 @@
-"""Weights written down in closed form, each with the statement it satisfies and a checker for it."""
+"""Weights written down in closed form, each with the statement it satisfies and a checker for it.
+
+What lives here: constructions, registered under names such as "parity/relu". `construct("parity/relu", n=12,
+k=3)` writes one down; its `check()` executes the model against an oracle on every input, or on random ones
+where there are too many, and its `save(path)` writes the weights to a file. What a construction is, and the
+decorator that makes one, are in `base`.
+
+What does not: numbers that a theorem predicts (`krogh.theory.predictions`), and anything that trains.
+"""
+
+from krogh.theory.constructions.base import (
+    Checked,
+    Construction,
+    Constructor,
+    Oracle,
+    construct,
+    construction,
+)
+from krogh.theory.constructions.monomial import monomial
+from krogh.theory.constructions.parity import ParityTable, disjoint_polynet, one_neuron, polynet, relu
+
+__all__ = [
+    "Checked",
+    "Construction",
+    "Constructor",
+    "Oracle",
+    "ParityTable",
+    "construct",
+    "construction",
+    "disjoint_polynet",
+    "monomial",
+    "one_neuron",
+    "polynet",
+    "relu",
+]

@@ -1,0 +1,141 @@
+"""`krogh run`: experiments by name or pattern, with progress, into a folder that can be resumed."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+from rich.table import Table
+
+from krogh import registry
+from krogh.commands.inspecting import parse_settings
+from krogh.errors import require, unknown
+from krogh.lab.claim import NOT_REPRODUCED, Claim
+from krogh.lab.experiment import SCALES
+from krogh.lab.study import Progress, run_study
+from krogh.report.numbers import estimate
+
+MARKS = {"reproduced": "[green]✓[/green]", "not reproduced": "[red]✗[/red]", "inconclusive": "[yellow]–[/yellow]"}
+
+
+def run_experiments(
+    names: tuple[str, ...],
+    scale: str,
+    out: Path | None,
+    changes: tuple[str, ...],
+    *,
+    weights: bool,
+    as_json: bool,
+    strict: bool,
+) -> int:
+    registry.load()
+    chosen = matching(names)
+    if scale not in SCALES:
+        raise unknown("scale", scale, SCALES)
+    folder = Path("runs") / scale if out is None else out
+    settings = parse_settings(changes)
+    experiments = [registry.EXPERIMENTS[name]() for name in chosen]
+    for experiment in experiments:  # refuse a bad setting before the first experiment trains
+        experiment.settings(scale, settings)
+    console = Console(stderr=as_json)
+    answers: dict[str, list[dict[str, Any]]] = {}
+    missed = False
+    for experiment in experiments:
+        parts = ["krogh", "run", experiment.name, "--scale", scale, "--out", str(folder)]
+        parts += [part for text in changes for part in ("--set", text)] + (["--weights"] if weights else [])
+        with Display(console, experiment.name) as display:
+            study = run_study(
+                experiment,
+                scale,
+                folder,
+                changes=settings,
+                command=shlex.join(parts),
+                weights=weights,
+                show=display.show,
+            )
+        if study.status != "complete":
+            console.print(f"[yellow]interrupted[/yellow]: {study.folder} can be resumed by the same command")
+            return 130
+        _print_claims(console, experiment.name, study.claims, study.summary)
+        answers[experiment.name] = [claim.as_json() for claim in study.claims]
+        missed |= any(claim.verdict == NOT_REPRODUCED for claim in study.claims)
+    if as_json:
+        print(json.dumps(answers, indent=2, ensure_ascii=False))
+    return 1 if strict and missed else 0
+
+
+def matching(names: tuple[str, ...]) -> list[str]:
+    """The experiments that the names and patterns stand for, each once, in the order given."""
+    known = list(registry.EXPERIMENTS)
+    require(names, f"which experiment? known are {', '.join(known)}; patterns such as 'parity/*' work too")
+    chosen: list[str] = []
+    for name in names:
+        found = fnmatch.filter(known, name)
+        if not found:
+            raise unknown("experiment", name, known)
+        chosen += [one for one in found if one not in chosen]
+    return chosen
+
+
+class Display:
+    """A progress bar on a terminal; a line now and then elsewhere."""
+
+    def __init__(self, console: Console, name: str):
+        self.console, self.name = console, name
+        self._bars = Bars(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[state]}"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task: TaskID | None = None
+        self._said = time.monotonic()
+
+    def __enter__(self) -> Display:
+        self._bars.start()
+        self._task = self._bars.add_task(self.name, total=None, state="planning")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def show(self, progress: Progress) -> None:
+        state = in_words(progress)
+        assert self._task is not None
+        self._bars.update(self._task, total=progress.total, completed=progress.done, state=state)
+        if not self.console.is_terminal and time.monotonic() - self._said > 15:
+            self._said = time.monotonic()
+            self.console.print(f"{self.name}  {progress.done}/{progress.total}  {state}", highlight=False)
+
+
+def in_words(progress: Progress) -> str:
+    """Converged, diverged, speed and time left, in a few words."""
+    left = progress.seconds_left
+    wait = "" if left is None else f" · {left:.0f} s left" if left < 120 else f" · {left / 60:.0f} min left"
+    diverged = f" · {progress.diverged:,} diverged" if progress.diverged else ""
+    return f"{progress.converged:,} converged{diverged} · {progress.steps_per_second:,.0f} steps/s{wait}"
+
+
+def _print_claims(console: Console, name: str, claims: list[Claim], summary: dict[str, Any]) -> None:
+    engine = summary["engine"]
+    counts = f"{engine['trials']:,} trials, {engine['converged']:,} converged, {engine['diverged']:,} diverged"
+    waste = f"{engine['wasted_share']:.1%} of steps wasted"
+    console.print(f"[bold]{name}[/bold]  {counts}, {waste}, {summary['seconds']:.1f} s", highlight=False)
+    table = Table(box=None, show_header=False, padding=(0, 1))
+    for claim in claims:
+        measured = estimate(claim.value, claim.low, claim.high, claim.unit)
+        table.add_row(MARKS[claim.verdict], claim.verdict, claim.name, f"{measured} (wanted {claim.threshold})")
+    console.print(table, highlight=False)
+    sys.stdout.flush()

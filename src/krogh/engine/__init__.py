@@ -1,0 +1,22 @@
+"""How trials become one program: trial, cohort, memory plan, lanes, records.
+
+    trial.py      task + model + training + seed, a value
+    cohort.py     trials of one structure, stacked; sweeps
+    round.py      the steps between two checks: the only place where weights are trained
+    checking.py   converged, failed or diverged?
+    program.py    everything that happens on the device between two looks from the host
+    memory.py     how many trials are in flight
+    lane.py       one device's slots: fill, advance, harvest, compact
+    run.py        lanes on every device
+    records.py    what trials leave behind, as a table
+
+The engine knows trials, not experiments.
+"""
+
+from krogh.engine.cohort import Trials, stack, sweep
+from krogh.engine.lane import Usage
+from krogh.engine.records import run
+from krogh.engine.run import run_cohort
+from krogh.engine.trial import Trial
+
+__all__ = ["Trial", "Trials", "Usage", "run", "run_cohort", "stack", "sweep"]

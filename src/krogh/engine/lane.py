@@ -1,0 +1,247 @@
+"""A lane: the slots of one device, filled from a queue of trials, advanced chunk by chunk.
+
+Between chunks the host reads which trials have ended, hands on their records, and puts waiting trials in
+their place. When none wait, running trials are moved together and empty blocks are no longer visited; on a
+GPU the last few go on in a smaller block.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from krogh.engine import program
+from krogh.engine.checking import CONVERGED, DIVERGED, EMPTY, FAILED, RUNNING
+from krogh.engine.cohort import Trials
+from krogh.engine.memory import Plan
+from krogh.engine.round import State
+from krogh.engine.trial import Trial
+
+CHUNK_SHARE = 0.08
+CHUNK_SECONDS = 0.4
+FIRST_ROUNDS = 5
+TAIL = 16
+
+
+@dataclass
+class Finished:
+    """Records of trials that ended, as columns; `position` is the place in the cohort."""
+
+    position: np.ndarray
+    status: np.ndarray
+    steps: np.ndarray
+    reached: np.ndarray
+    accuracy: np.ndarray
+    loss: np.ndarray
+    curves: np.ndarray | None = None
+    weights: dict[str, np.ndarray] | None = None
+
+
+class Waiting:
+    """Positions of the trials that have not started, shared by the lanes."""
+
+    def __init__(self, positions: np.ndarray, lanes: int):
+        self._positions = positions
+        self._next = 0
+        self._returned: deque[int] = deque()
+        self._lanes = lanes
+        self._lock = threading.Lock()
+
+    def take(self, wanted: int) -> np.ndarray:
+        """Up to `wanted` positions; fewer near the end, so that no lane is left with all the work."""
+        with self._lock:
+            left = len(self._positions) - self._next + len(self._returned)
+            number = min(wanted, -(-left // (2 * self._lanes)))
+            back = [self._returned.popleft() for _ in range(min(number, len(self._returned)))]
+            fresh = self._positions[self._next : self._next + number - len(back)]
+            self._next += len(fresh)
+            return np.concatenate([np.asarray(back, np.int64), fresh])
+
+    def give_back(self, positions: np.ndarray) -> None:
+        """Return trials that must start again."""
+        with self._lock:
+            self._returned.extend(int(position) for position in positions)
+
+    def __bool__(self) -> bool:
+        with self._lock:
+            return bool(self._returned) or self._next < len(self._positions)
+
+
+@dataclass
+class Usage:
+    """What training cost: executed steps count every slot of a visited block, useful ones only trials' own."""
+
+    executed_steps: int = 0
+    useful_steps: int = 0
+    compilations: int = 0
+    splits: int = 0
+    seconds: float = 0.0
+
+    @property
+    def wasted_share(self) -> float:
+        return 1 - self.useful_steps / self.executed_steps if self.executed_steps else 0.0
+
+
+_PERMUTE = jax.jit(program.permute)
+_COMPILING = threading.Lock()
+_PROGRAMS: dict[Any, Any] = {}
+
+
+def compiled(template: Trial, plan: Plan, device: Any, usage: Usage) -> Any:
+    """The program for `plan`, compiled at most once per structure, plan and device in this process."""
+    leaves, treedef = jax.tree.flatten(template)
+    shapes = tuple((np.shape(leaf), np.asarray(leaf).dtype.name) for leaf in leaves)
+    key = (treedef, shapes, plan, device)
+    with _COMPILING:
+        if key not in _PROGRAMS:
+            _PROGRAMS[key] = _compile(template, plan, device)
+            usage.compilations += 1
+        return _PROGRAMS[key]
+
+
+def _compile(template: Trial, plan: Plan, device: Any) -> Any:
+    sharding = jax.sharding.SingleDeviceSharding(device)
+
+    def shaped(shape: tuple[int, ...], dtype: Any) -> Any:
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
+
+    trials = jax.tree.map(lambda leaf: shaped((plan.slots, *np.shape(leaf)), leaf.dtype), template)
+    empty = jax.eval_shape(lambda: program.empty_states(template, plan.slots))
+    states = jax.tree.map(lambda leaf: shaped(leaf.shape, leaf.dtype), empty)
+    fresh, number = shaped((plan.slots,), np.bool_), shaped((), np.int32)
+    advance = functools.partial(program.advance, block=plan.block)
+    return jax.jit(advance, donate_argnums=1).lower(trials, states, fresh, number, number).compile()
+
+
+@dataclass
+class Lane:
+    """The slots of one device, for one cohort."""
+
+    cohort: Trials
+    plan: Plan
+    device: Any
+    keep_weights: bool = False
+    usage: Usage = field(default_factory=Usage)
+
+    def __post_init__(self) -> None:
+        self._rounds = FIRST_ROUNDS
+        self._ended_steps = 0
+        self._ended = 0
+        self._open(self.plan)
+
+    def _open(self, plan: Plan) -> None:
+        self.plan = plan
+        self._advance = compiled(self.cohort.template, plan, self.device, self.usage)
+        self._positions = np.full(plan.slots, -1, np.int64)
+        self._fresh = np.zeros(plan.slots, bool)
+        states = jax.eval_shape(lambda: program.empty_states(self.cohort.template, plan.slots))
+        blank = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), states)
+        self._states: State = self._put(blank._replace(status=np.full(plan.slots, EMPTY, np.int32)))
+        self._trials = self._placed()
+
+    def _put(self, tree: Any) -> Any:
+        return jax.device_put(tree, self.device)
+
+    def _placed(self) -> Trial:
+        """The trials of all slots on the device; an empty slot holds some trial that is not trained."""
+        return self._put(self.cohort.take(np.maximum(self._positions, 0)))
+
+    @property
+    def in_flight(self) -> np.ndarray:
+        """Positions of the trials in the slots."""
+        return self._positions[self._positions >= 0]
+
+    def refill(self, waiting: Waiting) -> None:
+        """Put waiting trials into empty slots; when none wait, move the running ones together."""
+        empty = np.flatnonzero(self._positions < 0)
+        new = waiting.take(len(empty)) if len(empty) else np.zeros(0, np.int64)
+        if len(new):
+            self._positions[empty[: len(new)]] = new
+            self._fresh[empty[: len(new)]] = True
+            self._trials = self._placed()
+        elif len(empty) and self.plan.block > 1:
+            self._compact()
+
+    def _compact(self) -> None:
+        order = np.argsort(self._positions < 0, kind="stable").astype(np.int32)
+        running = len(self.in_flight)
+        smaller = self.plan.block // TAIL
+        if 0 < running <= smaller:
+            self._states = _PERMUTE(self._states, self._put(order[:smaller]))
+            self._positions = self._positions[order[:smaller]]
+            self.plan = Plan(smaller, smaller)
+            self._advance = compiled(self.cohort.template, self.plan, self.device, self.usage)
+        elif not np.array_equal(order, np.arange(self.plan.slots)):
+            self._states = _PERMUTE(self._states, self._put(order))
+            self._positions = self._positions[order]
+        else:
+            return
+        self._fresh = np.zeros(self.plan.slots, bool)
+        self._trials = self._placed()
+
+    def advance(self) -> Finished | None:
+        """Train for a chunk of rounds; the records of the trials that ended in it."""
+        occupied = np.flatnonzero(self._positions >= 0)
+        if not len(occupied):
+            return None
+        blocks = -(-int(occupied[-1] + 1) // self.plan.block)
+        begun = time.perf_counter()
+        self._states, executed = self._advance(
+            self._trials, self._states, self._put(self._fresh), np.int32(self._rounds), np.int32(blocks)
+        )
+        self._fresh = np.zeros(self.plan.slots, bool)
+        status = np.asarray(self._states.status)
+        elapsed = time.perf_counter() - begun
+        self.usage.seconds += elapsed
+        self.usage.executed_steps += int(executed) * self.plan.block
+        ended = np.flatnonzero((self._positions >= 0) & (status != RUNNING))
+        finished = self._harvest(ended) if len(ended) else None
+        self._plan_rounds(elapsed)
+        return finished
+
+    def _harvest(self, slots: np.ndarray) -> Finished:
+        states = self._states
+        taken = {
+            name: np.asarray(getattr(states, name))[slots]
+            for name in ("status", "step", "reached", "accuracy", "loss")
+        }
+        finished = Finished(
+            position=self._positions[slots],
+            status=taken["status"],
+            steps=taken["step"],
+            reached=taken["reached"],
+            accuracy=taken["accuracy"],
+            loss=taken["loss"],
+            curves=np.asarray(states.curve)[slots] if self.cohort.template.probes else None,
+            weights={name: np.asarray(leaf)[slots] for name, leaf in states.params.items()}
+            if self.keep_weights
+            else None,
+        )
+        self.usage.useful_steps += int(finished.steps.sum(dtype=np.int64))
+        self._ended_steps += int(finished.steps.sum(dtype=np.int64))
+        self._ended += len(slots)
+        self._positions[slots] = -1
+        assert set(np.unique(finished.status)) <= {CONVERGED, FAILED, DIVERGED}
+        return finished
+
+    def _plan_rounds(self, elapsed: float) -> None:
+        """The next chunk: on a CPU by the clock; on a GPU a small share of a typical trial's length, since
+        on average half a chunk is spent on a trial that has ended."""
+        template = self.cohort.template
+        every = template.training.stopping.check_every
+        if self.plan.block == 1:
+            factor = np.clip(CHUNK_SECONDS / max(elapsed, 1e-4), 0.5, 2.0)
+            rounds = int(np.clip(self._rounds * factor, FIRST_ROUNDS, 100_000))
+        else:
+            typical = self._ended_steps / self._ended if self._ended >= TAIL else 0.0
+            longest = float(np.max(np.asarray(self._states.step), initial=0))
+            rounds = int(np.clip(CHUNK_SHARE * (typical or longest) / every, FIRST_ROUNDS, 10_000))
+        per_probe = template.probe_every // every if template.probes else 1
+        self._rounds = -(-rounds // per_probe) * per_probe

@@ -1,0 +1,117 @@
+"""The memory plan: how many trials are in flight, and how many of them are trained at once.
+
+Slots hold trials; a block of slots is trained at once and needs working memory beside its state. The model
+counts the bytes of a trial's state and of every array its round computes (an upper bound: compilers fuse),
+and gives the device as many slots as fit in a share of its memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from krogh.engine import checking, program
+from krogh.engine.round import train_round
+from krogh.engine.trial import Trial
+
+SHARE = {"cpu": 0.25, "gpu": 0.6}
+CPU_SLOTS = 8
+GPU_BLOCK = 4096
+GPU_BLOCKS = 8
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Slots in flight on one lane, in blocks that are trained at once."""
+
+    slots: int
+    block: int
+
+    def halved(self) -> Plan | None:
+        """The next smaller plan, for when the device ran out of memory; None when there is none."""
+        if self.slots == 1:
+            return None
+        block = max(1, self.block // 2) if self.block > 1 else 1
+        slots = max(block, self.slots // 2 // block * block)
+        return Plan(slots, block)
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Bytes that a trial occupies: in its slot, and while its block is trained."""
+
+    state: int
+    work: int
+
+
+def footprint(trial: Trial) -> Footprint:
+    """The model of a trial's memory."""
+    state = jax.eval_shape(program.start, trial)
+    constants = jax.eval_shape(checking.constants_of, trial)
+    kept = _bytes(state) + _bytes(trial)
+    round_ = jax.make_jaxpr(train_round)(trial, constants, state)
+    check = jax.make_jaxpr(checking.all_errors)(trial, state.params)
+    # Old and new state live side by side while a block is trained.
+    work = kept + _computed(round_.jaxpr) + _computed(check.jaxpr) // checking.CONFIRMED_SHARE
+    return Footprint(kept, work)
+
+
+def plan(trial: Trial, count: int, device: Any, limit: int | None = None) -> Plan:
+    """How many slots a lane on `device` has for `count` trials, within `limit` bytes if given."""
+    size = footprint(trial)
+    room = limit if limit is not None else available(device)
+    if device.platform == "cpu":
+        slots = min(CPU_SLOTS, max(1, (room - size.work) // max(1, size.state)), count)
+        return Plan(int(max(1, slots)), 1)
+    block = _power_of_two_below(min(GPU_BLOCK, room // (size.work + GPU_BLOCKS * size.state)))
+    block = min(block, _power_of_two_above(count))
+    blocks = min(GPU_BLOCKS, -(-count // block))
+    return Plan(int(block * blocks), int(block))
+
+
+def available(device: Any) -> int:
+    """Bytes that the engine allows itself on a device."""
+    if device.platform == "cpu":
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return int(SHARE["cpu"] * total / (os.cpu_count() or 1))
+    stats = device.memory_stats() or {}
+    return int(SHARE["gpu"] * stats.get("bytes_limit", 8 << 30))
+
+
+def _bytes(tree: Any) -> int:
+    return sum(int(np.prod(leaf.shape)) * _itemsize(leaf.dtype) for leaf in jax.tree.leaves(tree))
+
+
+def _itemsize(dtype: Any) -> int:
+    return 8 if jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key) else np.dtype(dtype).itemsize
+
+
+def _computed(jaxpr: Any) -> int:
+    """Bytes of everything a program computes, loops counted once."""
+    total = 0
+    for equation in jaxpr.eqns:
+        total += _bytes([variable.aval for variable in equation.outvars])
+        total += sum(_computed(inner) for inner in _inner(list(equation.params.values())))
+    return total
+
+
+def _inner(parameter: Any) -> Iterator[Any]:
+    """The programs inside an operation's parameters (bodies of loops, branches, calls)."""
+    if isinstance(parameter, list | tuple):
+        for part in parameter:
+            yield from _inner(part)
+    elif hasattr(parameter, "eqns"):
+        yield getattr(parameter, "jaxpr", parameter)
+
+
+def _power_of_two_below(number: int) -> int:
+    return 1 << max(0, int(number).bit_length() - 1)
+
+
+def _power_of_two_above(number: int) -> int:
+    return 1 << max(0, (int(number) - 1).bit_length())

@@ -1,0 +1,216 @@
+"""Figures 5.1 right, 5.2 right and B.6: the median convergence time against n, for each k.
+
+The source finds t_c ∝ n^{αk} on small instances, with an elbow: at larger n the local exponent grows. Each
+point is the median over seeds with failures counted as ∞; a curve ends where more than half of the seeds fail.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from krogh.engine import Trial, Trials, sweep
+from krogh.errors import KroghError
+from krogh.lab import Claim, Experiment, Figure, Results, claim, experiment, figures, setting
+from krogh.lab.fits import Fit, elbow, scaling_fit
+from krogh.lab.statistics import Interval, bootstrap_quantile
+from krogh.models import configuration
+from krogh.models.configurations import configuration_title
+from krogh.tasks import Parity
+from krogh.training import Online, Sgd, Stopping, Training
+from krogh.values import describe
+
+SOURCE = "dissertation, Figure 5.1 right and Figure B.6"
+
+RATES = {
+    **dict.fromkeys(("i", "ii", "iii"), 1.0),
+    **dict.fromkeys(("iv", "v", "vi", "viii", "xiv"), 0.01),
+    "xv": 0.05,
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    ns: tuple[int, ...] = setting(tuple(range(10, 41, 5)), "input bits")
+    ks: tuple[int, ...] = setting((2, 3, 4, 5, 6, 7, 8), "relevant bits")
+    configurations: tuple[str, ...] = setting(("ii",), "architectures, by the source's numerals")
+    seeds: int = setting(1000, "trials per point")
+    batch_size: int = setting(32, "fresh examples per step")
+    budget: int = setting(100_000, "steps after which a trial has failed")
+    validation: int = setting(128, "validation examples, all of which must be right")
+
+
+@experiment("parity/scaling")
+class Scaling(Experiment[Settings]):
+    """The median convergence time against n, with the fitted exponent for each k."""
+
+    title = "The time to learn a parity is a power of n that grows with k"
+    question = "How does the median convergence time grow with the number of bits n, for each k?"
+    source = SOURCE
+    scales = {
+        "smoke": Settings(ns=(8, 10, 12), ks=(2, 3), seeds=8, budget=3_000),
+        "laptop": Settings(ns=(10, 15, 20, 30, 40, 60), ks=(2, 3, 4), seeds=40, budget=20_000),
+        "paper": Settings(),
+    }
+    notes = (
+        "Rates are those of Figure B.6: 1 for ReLU networks, 0.01 for z^k networks and neurons, 0.05 for PolyNet.",
+    )
+
+    def trials(self, settings: Settings) -> list[Trials]:
+        stopping = Stopping(budget=settings.budget, validation=settings.validation)
+        cohorts = []
+        for name, k, n in itertools.product(settings.configurations, settings.ks, settings.ns):
+            if n < k:
+                raise KroghError(f"every n must be at least every k; got n={n}, k={k}")
+            training = Training(Sgd(rate_of(name)), Online(settings.batch_size), stopping)
+            trial = Trial(Parity(n, k), configuration(name, k), training)
+            cohorts += sweep(trial, seed=range(settings.seeds))
+        return cohorts
+
+    def claims(self, results: Results[Settings]) -> list[Claim]:
+        return [
+            found
+            for name in results.settings.configurations
+            for found in _claims_of(name, self._grouped(results, name), results)
+        ]
+
+    def figures(self, results: Results[Settings]) -> list[Figure]:
+        return [self._figure(results, name) for name in results.settings.configurations]
+
+    def _grouped(self, results: Results[Settings], name: str) -> dict[int, dict[int, np.ndarray]]:
+        """k → n → convergence times."""
+        table = results.table
+        grouped: dict[int, dict[int, np.ndarray]] = {}
+        for k in results.settings.ks:
+            chosen = configuration_filter(name, k)
+            grouped[k] = {
+                n: Results(
+                    table.filter(chosen, pl.col("task.k") == k, pl.col("task.n") == n), None, ""
+                ).times()
+                for n in results.settings.ns
+            }
+        return grouped
+
+    def _figure(self, results: Results[Settings], name: str) -> Figure:
+        settings, grouped = results.settings, self._grouped(results, name)
+        title = f"Median convergence time of {configuration_title(name)}"
+        fig, ax = figures.new_figure(title, width=6.4, height=4.4)
+        rows = []
+        for color, (k, by_n) in zip(figures.PALETTE, grouped.items(), strict=False):
+            points = {n: bootstrap_quantile(times) for n, times in by_n.items()}
+            shown = {n: point for n, point in points.items() if math.isfinite(point.value)}
+            for n, point in points.items():
+                success = float(np.isfinite(by_n[n]).mean())
+                rows.append((k, n, point.value, point.low, point.high, success, len(by_n[n])))
+            if not shown:
+                continue
+            fit = scaling_fit(by_n)
+            low, value, high = (
+                [getattr(p, part) for p in shown.values()] for part in ("low", "value", "high")
+            )
+            figures.interval_band(ax, list(shown), low, value, high, color=color)
+            label = f"k = {k}" + (f", slope {fit.exponent.value:.2f}" if fit.points >= 2 else "")
+            figures.direct_label(ax, list(shown), value, label, color=color)
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        figures.log_axis_labels(ax, "x", values=list(settings.ns))
+        ax.set_xlabel("input bits n")
+        ax.set_ylabel("median convergence time t_c (steps)")
+        figures.source_note(fig, SOURCE)
+        columns = ["k", "n", "median", "low", "high", "success_rate", "trials"]
+        data = pl.DataFrame(rows, schema=columns, orient="row")
+        caption = (
+            f"Median over {settings.seeds} seeds, failures counted as infinite; bands are 95% bootstrap intervals; "
+            f"a curve ends where more than half of the seeds fail within {settings.budget:,} steps. Batch "
+            f"{settings.batch_size}, rate {rate_of(name):g}, checked every 10 steps on {settings.validation} examples."
+        )
+        return Figure(f"scaling-{name.replace('*', 'star-')}", title, caption, fig, data)
+
+
+def rate_of(name: str) -> float:
+    """The rate of Figure B.6 for a configuration."""
+    if name not in RATES:
+        raise KroghError(
+            f"Figure B.6 has no SGD rate for configuration {name!r}; choose among {', '.join(RATES)}"
+        )
+    return RATES[name]
+
+
+def configuration_filter(name: str, k: int) -> pl.Expr:
+    """The rows of a configuration: those whose model fields are all its own."""
+    described = describe(configuration(name, k))
+    fields = {"model": described.pop("kind")} | {
+        f"model.{field}": value for field, value in described.items()
+    }
+    return pl.all_horizontal(pl.col(path) == value for path, value in fields.items() if value is not None)
+
+
+def _claims_of(
+    name: str, grouped: dict[int, dict[int, np.ndarray]], results: Results[Settings]
+) -> list[Claim]:
+    settings = results.settings
+    fits = {k: fit for k, by_n in grouped.items() if (fit := scaling_fit(by_n)).points >= 3}
+    trials = len(results.table)
+    shared = {"source": SOURCE, "trials": trials}
+    enough = settings.seeds >= 20
+    too_small = f"{settings.seeds} seeds per point are too few"
+    title = configuration_title(name)
+    found = []
+    for k, fit in fits.items():
+        found.append(
+            claim(
+                f"{name}-straight-k{k}",
+                f"{title}, k = {k}: the median time follows a power law of n over n = "
+                f"{min(settings.ns)}–{max(n for n in grouped[k])}.",
+                statistic="R² of the log-log fit",
+                interval=Interval(fit.r_squared, fit.r_squared, fit.r_squared, 0.95, "least squares"),
+                at_least=0.95,
+                source_value=f"t_c ∝ n^(αk); our exponent {fit.exponent}",
+                enough=enough,
+                too_small=too_small,
+                **shared,
+            )
+        )
+    for lower, upper in itertools.pairwise(fits):
+        found.append(
+            claim(
+                f"{name}-steeper-k{upper}",
+                f"{title}: k = {upper} is steeper in n than k = {lower}.",
+                statistic=f"slope(k={upper}) − slope(k={lower})",
+                interval=_difference(fits[upper], fits[lower]),
+                at_least=0.0,
+                source_value="larger k steeper",
+                enough=enough,
+                too_small=too_small,
+                **shared,
+            )
+        )
+    for k in fits:
+        if len(settings.ns) >= 5 and fits[k].points >= 5:
+            bend = elbow(grouped[k])
+            found.append(
+                claim(
+                    f"{name}-elbow-k{k}",
+                    f"{title}, k = {k}: the exponent grows with n (the elbow).",
+                    statistic="slope of the upper half of n − slope of the lower half",
+                    interval=bend.difference,
+                    at_least=0.0,
+                    source_value="exponent worsens at larger n (Figure 5.2 right)",
+                    enough=enough,
+                    too_small=too_small,
+                    **shared,
+                )
+            )
+    return found
+
+
+def _difference(upper: Fit, lower: Fit) -> Interval:
+    """Difference of two independent exponents; half-widths add in quadrature."""
+    value = upper.exponent.value - lower.exponent.value
+    down = math.hypot(upper.exponent.value - upper.exponent.low, lower.exponent.high - lower.exponent.value)
+    up = math.hypot(upper.exponent.high - upper.exponent.value, lower.exponent.value - lower.exponent.low)
+    return Interval(value, value - down, value + up, 0.95, "independent bootstrap intervals")

@@ -1,0 +1,112 @@
+"""Claims: falsifiable statements with a statistic, a threshold and a verdict.
+
+The verdict follows from the statistic's interval alone: all of it on the right side of the threshold is
+*reproduced*, all of it on the wrong side *not reproduced*, and an interval that straddles the threshold, or a
+scale too small to say, is *inconclusive*.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from krogh.errors import require
+from krogh.lab.statistics import Interval
+
+REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE = "reproduced", "not reproduced", "inconclusive"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the source, decided by data."""
+
+    name: str
+    statement: str
+    source: str
+    statistic: str
+    value: float
+    low: float
+    high: float
+    threshold: str
+    verdict: str
+    reason: str
+    trials: int
+    unit: str = ""
+    source_value: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return {name: json_number(value) for name, value in asdict(self).items()}
+
+
+def json_number(value: Any) -> Any:
+    """A value as JSON allows it: infinities as text, NaN as null."""
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return value
+
+
+def judge(
+    interval: Interval,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    enough: bool = True,
+    too_small: str = "",
+) -> tuple[str, str, str]:
+    """Threshold, verdict and reason of a statistic with an interval.
+
+    `enough` is False when the scale cannot decide whatever the interval says; `too_small` says why.
+    """
+    require((at_least is None) != (at_most is None), "judge needs exactly one of at_least and at_most")
+    bound = at_least if at_least is not None else at_most
+    assert bound is not None
+    rising = at_least is not None
+    threshold = f"≥ {bound:g}" if rising else f"≤ {bound:g}"
+    if not enough:
+        return threshold, INCONCLUSIVE, too_small or "the scale is too small to decide"
+    inside, outside = (interval.low, interval.high) if rising else (interval.high, interval.low)
+    spread = f"[{interval.low:.3g}, {interval.high:.3g}]"
+    if (inside >= bound) if rising else (inside <= bound):
+        return threshold, REPRODUCED, f"the whole interval {spread} is {threshold}"
+    if (outside < bound) if rising else (outside > bound):
+        return threshold, NOT_REPRODUCED, f"the whole interval {spread} misses {threshold}"
+    return threshold, INCONCLUSIVE, f"the interval {spread} holds the threshold {bound:g}"
+
+
+def claim(
+    name: str,
+    statement: str,
+    *,
+    source: str,
+    statistic: str,
+    interval: Interval,
+    trials: int,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    enough: bool = True,
+    too_small: str = "",
+    unit: str = "",
+    source_value: str = "",
+) -> Claim:
+    """A claim whose verdict is decided by `judge`."""
+    threshold, verdict, reason = judge(
+        interval, at_least=at_least, at_most=at_most, enough=enough, too_small=too_small
+    )
+    return Claim(
+        name=name,
+        statement=statement,
+        source=source,
+        statistic=statistic,
+        value=float(interval.value),
+        low=float(interval.low),
+        high=float(interval.high),
+        threshold=threshold,
+        verdict=verdict,
+        reason=reason,
+        trials=trials,
+        unit=unit,
+        source_value=source_value,
+    )

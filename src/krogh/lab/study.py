@@ -1,0 +1,284 @@
+"""A study: an experiment at a scale, run into a folder, and resumed by running it again.
+
+DIR/<name>/study.json       what was asked, with which versions, on which device, at what cost
+           trials.parquet   one row per trial
+           claims.json      the verdicts
+           figures/         SVG, PDF and the data of each figure
+           cohorts/         the store: one Parquet file per finished cohort
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import polars as pl
+
+from krogh.engine import Trials, Usage, run_cohort
+from krogh.engine.checking import CONVERGED, DIVERGED
+from krogh.engine.records import ORDER, frame
+from krogh.errors import KroghError, require
+from krogh.lab import figures
+from krogh.lab.claim import Claim
+from krogh.lab.experiment import Experiment, Figure, Results
+from krogh.lab.store import Store, write_json, write_parquet
+from krogh.lab.weights import write_weights
+from krogh.values import digest
+
+SCHEMA = 1
+FLUSH_SECONDS = 20.0
+FLUSH_ROWS = 200_000
+PACKAGES = ("krogh", "jax", "jaxlib", "equinox", "numpy", "scipy", "polars", "matplotlib")
+
+
+@dataclass
+class Progress:
+    """How far a study is: what a progress display shows."""
+
+    total: int
+    done: int = 0
+    converged: int = 0
+    diverged: int = 0
+    steps: int = 0
+    resumed: int = 0
+    seconds: float = 0.0
+
+    @property
+    def steps_per_second(self) -> float:
+        return self.steps / self.seconds if self.seconds else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        fresh = self.done - self.resumed
+        return self.seconds / fresh * (self.total - self.done) if fresh else None
+
+
+@dataclass(frozen=True)
+class Study:
+    """A finished (or interrupted) study."""
+
+    folder: Path
+    status: str
+    claims: list[Claim]
+    summary: dict[str, Any]
+
+
+def run_study(
+    experiment: Experiment[Any],
+    scale: str,
+    out: Path | str,
+    *,
+    changes: dict[str, Any] | None = None,
+    command: str = "",
+    weights: bool = False,
+    show: Callable[[Progress], None] = lambda progress: None,
+) -> Study:
+    """Run (or resume) an experiment at a scale into `out/<name>`."""
+    settings = experiment.settings(scale, changes)
+    cohorts = experiment.trials(settings)
+    folder = Path(out) / experiment.name
+    head = {
+        "schema": SCHEMA,
+        "name": experiment.name,
+        "title": experiment.title,
+        "question": experiment.question,
+        "source": experiment.source,
+        "scale": scale,
+        "settings": _plain(asdict(settings)),
+        "command": command or f"krogh run {experiment.name} --scale {scale} --out {out}",
+        "versions": versions(),
+        "device": device_in_words(),
+        "started": _now(),
+        "notes": list(experiment.notes),
+    }
+    before = _check_folder(folder, head)
+    store = Store(folder / "cohorts")
+    store.check()
+    write_json(folder / "study.json", {**head, **_unfinished(before), "status": "running"})
+    usage, begun = Usage(), time.perf_counter()
+    progress = Progress(sum(len(cohort) for cohort in cohorts))
+    try:
+        _train(cohorts, store, usage, progress, show, folder if weights else None)
+    except KeyboardInterrupt:
+        status = "interrupted"
+    else:
+        status = "complete"
+    seconds = (before or {}).get("seconds", 0.0) + time.perf_counter() - begun
+    summary = {
+        **head,
+        "started": (before or head)["started"],
+        "finished": _now(),
+        "seconds": round(seconds, 3),
+        "status": status,
+        "engine": _accounting(store, usage, progress, before),
+        "figures": [],
+    }
+    claims: list[Claim] = []
+    if status == "complete":
+        claims, summary["figures"] = _conclude(experiment, settings, scale, store, folder)
+        write_json(folder / "claims.json", {"schema": 1, "claims": [claim.as_json() for claim in claims]})
+    write_json(folder / "study.json", summary)
+    return Study(folder, status, claims, summary)
+
+
+def _train(
+    cohorts: list[Trials],
+    store: Store,
+    usage: Usage,
+    progress: Progress,
+    show: Callable[[Progress], None],
+    weights_folder: Path | None,
+) -> None:
+    present = store.ids()
+    begun, first = time.perf_counter(), 0
+    for cohort in cohorts:
+        key = digest(cohort.structure).hex()
+        ids = cohort.ids()
+        missing = np.flatnonzero(~np.isin(ids, present))
+        progress.done += len(cohort) - len(missing)
+        progress.resumed += len(cohort) - len(missing)
+        parts: list[pl.DataFrame] = []
+        flushed = time.perf_counter()
+        records = run_cohort(cohort, missing, usage=usage, keep_weights=weights_folder is not None)
+        try:
+            for finished in records:
+                parts.append(frame(cohort, ids, finished, first))
+                if weights_folder is not None:
+                    write_weights(weights_folder / "weights", ids[finished.position], finished.weights or {})
+                progress.done += len(finished.position)
+                progress.converged += int((finished.status == CONVERGED).sum())
+                progress.diverged += int((finished.status == DIVERGED).sum())
+                progress.steps += int(finished.steps.sum(dtype=np.int64))
+                progress.seconds = time.perf_counter() - begun
+                show(progress)
+                rows = sum(len(part) for part in parts)
+                if rows >= FLUSH_ROWS or time.perf_counter() - flushed > FLUSH_SECONDS:
+                    store.add_part(key, pl.concat(parts, how="diagonal_relaxed"))
+                    parts, flushed = [], time.perf_counter()
+        finally:
+            records.close()
+            if parts:
+                store.add_part(key, pl.concat(parts, how="diagonal_relaxed"))
+        store.merge(key)
+        first += len(cohort)
+
+
+def _conclude(
+    experiment: Experiment[Any], settings: Any, scale: str, store: Store, folder: Path
+) -> tuple[list[Claim], list[dict[str, Any]]]:
+    table = store.scan().collect()
+    temporary = folder / f".trials.{os.getpid()}.tmp"
+    write_parquet(temporary, table.drop(ORDER), {"study": experiment.name, "scale": scale})
+    temporary.replace(folder / "trials.parquet")
+    results = Results(table.drop(ORDER), settings, scale)
+    with figures.style():
+        drawn = [_saved(figure, folder / "figures") for figure in experiment.figures(results)]
+    return experiment.claims(results), drawn
+
+
+def _saved(figure: Figure, folder: Path) -> dict[str, Any]:
+    folder.mkdir(parents=True, exist_ok=True)
+    svg, pdf = figures.save(figure.drawing, folder, figure.name)
+    data = folder / f"{figure.name}.csv"
+    figure.data.write_csv(data)
+    names = {kind: f"figures/{path.name}" for kind, path in (("svg", svg), ("pdf", pdf), ("data", data))}
+    return {
+        "name": figure.name,
+        **names,
+        "title": figure.title,
+        "caption": figure.caption,
+        "alt": figure.alt or figure.caption,
+    }
+
+
+def _accounting(
+    store: Store, usage: Usage, progress: Progress, before: dict[str, Any] | None
+) -> dict[str, Any]:
+    """What the study cost, over all its runs; outcomes from the store, costs added up."""
+    earlier = (before or {}).get("engine", {})
+    executed = usage.executed_steps + earlier.get("trained_steps", 0)
+    useful = usage.useful_steps + earlier.get("useful_steps", 0)
+    seconds = progress.seconds + earlier.get("training_seconds", 0.0)
+    files = store.files()
+    outcomes = {}
+    if files:
+        outcome = pl.concat([pl.scan_parquet(path).select("id", "outcome") for path in files])
+        counted = outcome.unique("id").group_by("outcome").len().collect()
+        outcomes = dict(zip(counted["outcome"].cast(pl.String), counted["len"], strict=True))
+    return {
+        "trials": int(sum(outcomes.values())),
+        **{name: int(outcomes.get(name, 0)) for name in ("converged", "failed", "diverged")},
+        "trained_steps": executed,
+        "useful_steps": useful,
+        "wasted_share": round(1 - useful / executed, 6) if executed else 0.0,
+        "compilations": usage.compilations + earlier.get("compilations", 0),
+        "memory_splits": usage.splits + earlier.get("memory_splits", 0),
+        "training_seconds": round(seconds, 3),
+        "trial_steps_per_second": round(useful / seconds, 1) if seconds else 0.0,
+    }
+
+
+def _check_folder(folder: Path, head: dict[str, Any]) -> dict[str, Any] | None:
+    """The earlier study.json of the same study; refuse a folder that holds another, or cannot be written."""
+    path = folder / "study.json"
+    for existing in (folder, *folder.parents):
+        if existing.exists():
+            usable = existing.is_dir() and os.access(existing, os.W_OK)
+            require(usable, f"cannot write a study into {folder}: {existing} is not a writable folder")
+            break
+    if not path.exists():
+        foreign = folder.is_dir() and any(folder.iterdir())
+        require(not foreign, f"{folder} is not empty and holds no study; choose another --out")
+        return None
+    try:
+        before = json.loads(path.read_text())
+        assert isinstance(before, dict)
+    except (ValueError, AssertionError):
+        raise KroghError(f"{path} is damaged; move {folder} away or choose another --out") from None
+    for word in ("name", "scale", "settings"):
+        require(
+            before.get(word) == head[word],
+            f"{folder} holds another study ({word} is {before.get(word)!r}, this one has {head[word]!r}); "
+            "choose another --out",
+        )
+    return before
+
+
+def _unfinished(before: dict[str, Any] | None) -> dict[str, Any]:
+    kept = {name: (before or {})[name] for name in ("engine", "seconds", "started") if name in (before or {})}
+    return {"finished": None, "seconds": 0.0, "figures": [], "engine": {}, **kept}
+
+
+def versions() -> dict[str, str]:
+    """Versions of what computed the results."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def device_in_words() -> str:
+    devices = jax.local_devices()
+    kind = devices[0].device_kind if devices[0].platform != "cpu" else f"CPU, {os.cpu_count()} cores"
+    return kind if len(devices) == 1 else f"{len(devices)} × {kind}"
+
+
+def _plain(settings: dict[str, Any]) -> dict[str, Any]:
+    return json.loads(json.dumps(settings))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,479 @@
+"""The same laws for every registered model: a new one is tested by existing.
+
+A model adds a line to `ORACLES` with its formula in plain NumPy, one example at a time, and to `PERMUTED` where
+moving input coordinates and weights together must not change its predictions.
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import jaxtyping
+import numpy as np
+import pytest
+from jaxtyping import Array, Bool
+
+from krogh.errors import KroghError
+from krogh.models import CONFIGURATIONS, ParityTransformer, configuration
+from krogh.models.base import Model
+from krogh.models.configurations import configuration_title
+from krogh.models.mlp import Mlp, power_mlp
+from krogh.models.neuron import Neuron
+from krogh.models.polynet import DisjointPolyNet, PolyNet
+from krogh.registry import MODELS
+from krogh.tasks import DisjointParity, Examples, Parity, Task
+from krogh.training.losses import LOSSES
+
+KEY = jax.random.key(7)
+SIZE = 31  # odd, so that labels cannot cancel
+NAMES = list(MODELS)
+
+init = jax.jit(lambda model, key, task: model.init(key, task))
+predict = jax.jit(lambda model, params, x: model.predict(params, x))
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def case(request) -> tuple[Model, Task, dict, Examples]:
+    """A model, its task, parameters and a batch."""
+    model, task = MODELS[request.param].example()
+    return model, task, init(model, KEY, task), jax.jit(lambda: task.batch(KEY, SIZE))()
+
+
+def same(a, b) -> bool:
+    return set(a) == set(b) and all(np.array_equal(a[name], b[name]) for name in a)
+
+
+def close(a, b, tolerance=2e-5) -> bool:
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    return a.shape == b.shape and bool(np.all(np.abs(a - b) <= tolerance * (1 + np.abs(b))))
+
+
+# Parameters.
+
+
+def test_the_source_models_are_registered():
+    known = {"mlp", "neuron", "polynet", "disjoint-polynet", "parity-transformer"}
+    assert known <= set(NAMES)
+
+
+def test_an_example_fits_its_task(case):
+    model, task, _, _ = case
+    assert MODELS[model.kind] is type(model)
+    model.check(task)
+    assert model.obstacle(task) is None
+
+
+def test_parameters_are_named_float32_arrays(case):
+    model, task, params, _ = case
+    assert params and all(isinstance(name, str) for name in params)
+    assert all(leaf.dtype == jnp.float32 for leaf in params.values())
+    assert all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in params.values())
+    shapes = jax.eval_shape(lambda: model.init(KEY, task))
+    assert {name: leaf.shape for name, leaf in params.items()} == {n: s.shape for n, s in shapes.items()}
+
+
+def test_a_key_decides_the_parameters(case):
+    model, task, params, _ = case
+    assert same(params, init(model, jax.random.key(7), task))
+    other = init(model, jax.random.key(8), task)
+    assert set(other) == set(params)
+    assert all(np.any(other[name] != params[name]) for name in params), "every parameter is drawn"
+
+
+def test_parameters_are_drawn_independently_of_each_other(case):
+    _, _, params, _ = case
+    names = sorted(params)
+    flat = {name: np.ravel(params[name]) for name in names}
+    for place, first in enumerate(names):
+        for second in names[place + 1 :]:
+            size = min(flat[first].size, flat[second].size)
+            a, b = flat[first][:size], flat[second][:size]
+            assert size < 2 or not close(np.abs(a / a[0]), np.abs(b / b[0])), (first, second)
+
+
+def test_initial_parameters_know_the_task_only_by_its_shape(case):
+    model, task, params, _ = case
+    elsewhere = np.asarray(task.support).copy()
+    elsewhere[-1] = task.n - 1
+    moved = type(task)(n=task.n, k=task.k, support=elsewhere)
+    assert same(params, init(model, KEY, moved))
+
+
+SHAPES = {  # what is written to a file, under the letters of the source's formulas
+    "mlp": {"W": (16, 8), "b": (16,), "u": (16,), "c": ()},
+    "neuron": {"w": (8,), "b": (), "u": ()},
+    "polynet": {"w": (3, 8), "b": (3,)},
+    "disjoint-polynet": {"w": (3, 3)},
+    "parity-transformer": {
+        "E": (2, 16),
+        "cls": (16,),
+        "P": (8, 16),
+        "Q": (4, 16, 4),
+        "K": (4, 16, 4),
+        "V": (4, 16, 4),
+        "O": (4, 4, 16),
+        "W1": (64, 16),
+        "b1": (64,),
+        "W2": (16, 64),
+        "b2": (16,),
+        "u": (16,),
+    },
+}
+
+
+@pytest.mark.parametrize("name", sorted(SHAPES))
+def test_parameter_names_and_shapes_are_stable(name):
+    model, task = MODELS[name].example()
+    shapes = jax.eval_shape(lambda: model.init(KEY, task))
+    assert {name: leaf.shape for name, leaf in shapes.items()} == SHAPES[name]
+
+
+# Predictions.
+
+
+def test_predictions_are_one_float32_per_example(case):
+    model, _, params, batch = case
+    out = predict(model, params, batch.x)
+    assert out.shape == (SIZE,) and out.dtype == jnp.float32
+    assert bool(jnp.all(jnp.isfinite(out))) and float(jnp.std(out)) > 0
+    assert np.array_equal(out, predict(model, params, batch.x))
+    assert close(out, model.predict(params, batch.x))
+
+
+def test_permuting_examples_permutes_predictions(case):
+    model, _, params, batch = case
+    order = np.random.default_rng(0).permutation(SIZE)
+    out = np.asarray(predict(model, params, batch.x))
+    assert close(predict(model, params, np.asarray(batch.x)[order]), out[order])
+
+
+def test_a_batch_predicts_as_its_examples_one_by_one(case):
+    model, _, params, batch = case
+    x, out = np.asarray(batch.x), np.asarray(predict(model, params, batch.x))
+    alone = np.concatenate([predict(model, params, x[place : place + 1]) for place in range(SIZE)])
+    assert close(alone, out)
+
+
+def test_many_parameters_at_once_predict_as_one_at_a_time(case):
+    model, task, _, batch = case
+    keys = jax.random.split(KEY, 3)
+    each = [init(model, key, task) for key in keys]
+    many = jax.jit(jax.vmap(lambda key: model.init(key, task)))(keys)
+    out = jax.jit(jax.vmap(model.predict, in_axes=(0, None)))(many, batch.x)
+    for place, params in enumerate(each):
+        assert all(np.array_equal(np.asarray(many[name])[place], params[name]) for name in params)
+        assert close(np.asarray(out)[place], predict(model, params, batch.x))
+
+
+@pytest.mark.parametrize("loss", sorted(LOSSES))
+def test_gradients_are_finite_and_somewhere_not_zero(case, loss):
+    model, _, params, batch = case
+    gradient = gradient_of(model, loss)(params, batch.x, batch.y)
+    assert set(gradient) == set(params)
+    for name, leaf in gradient.items():
+        assert leaf.shape == params[name].shape and leaf.dtype == jnp.float32
+        assert bool(jnp.all(jnp.isfinite(leaf))), name
+        assert float(jnp.max(jnp.abs(leaf))) > 0, f"nothing trains {name}"
+
+
+def gradient_of(model, loss):
+    return jax.jit(jax.grad(lambda params, x, y: jnp.mean(LOSSES[loss](model.predict(params, x), y))))
+
+
+def test_a_small_step_against_the_gradient_lowers_the_loss(case):
+    model, _, params, batch = case
+    gradient = gradient_of(model, "square")(params, batch.x, batch.y)
+    norm = math.sqrt(sum(float(jnp.vdot(leaf, leaf)) for leaf in gradient.values()))
+
+    def loss(length: float) -> float:
+        moved = {name: params[name] - np.float32(length / norm) * gradient[name] for name in params}
+        out = np.asarray(predict(model, moved, batch.x), np.float64)
+        return float(np.mean((out - np.asarray(batch.y)) ** 2))
+
+    slope = (loss(1e-2) - loss(-1e-2)) / 2e-2
+    assert slope == pytest.approx(-norm, rel=0.05)
+
+
+# Formulas.
+
+
+def relu(z):
+    return np.maximum(z, 0.0)
+
+
+def naive_mlp(model, p, x):
+    hidden = p["W"] @ x + p["b"]
+    active = relu(hidden) if model.activation == "relu" else hidden**model.degree
+    return p["u"] @ active + p.get("c", 0.0)
+
+
+def naive_neuron(model, p, x):
+    assert model.activation == "sine"
+    angle = math.pi * model.scale * (p["w"] @ x + p["b"]) / 2 + math.pi * (1 - model.degree) / 2
+    return p.get("u", 1.0) * math.sin(angle)
+
+
+def naive_polynet(model, p, x):
+    return math.prod(p["w"][i] @ x + p["b"][i] for i in range(model.degree))
+
+
+def naive_disjoint(model, p, x):
+    block = len(x) // model.degree
+    return math.prod(p["w"][i] @ x[i * block : (i + 1) * block] for i in range(model.degree))
+
+
+def naive_transformer(model, p, x):
+    """The formula as printed in the module, token by token and head by head."""
+    tokens = [p["E"][1 if sign > 0 else 0] + place for sign, place in zip(x, p["P"], strict=True)]
+    sequence = np.stack([*tokens, p["cls"]])
+    a = p["cls"].copy()
+    for head in range(model.heads):
+        query = p["cls"] @ p["Q"][head]
+        scores = np.array([query @ (row @ p["K"][head]) for row in sequence]) / math.sqrt(model.attention)
+        weight = np.exp(scores - scores.max())
+        weight = weight / weight.sum()
+        a += (weight @ (sequence @ p["V"][head])) @ p["O"][head]
+    hidden = p["W1"] @ a + p["b1"]
+    active = np.array([h * 0.5 * (1 + math.erf(h / math.sqrt(2))) for h in hidden])
+    return p["u"] @ (a + p["W2"] @ active + p["b2"])
+
+
+ORACLES = {
+    "mlp": naive_mlp,
+    "neuron": naive_neuron,
+    "polynet": naive_polynet,
+    "disjoint-polynet": naive_disjoint,
+    "parity-transformer": naive_transformer,
+}
+
+VARIANTS = [
+    *(MODELS[name].example() for name in sorted(ORACLES)),
+    (Mlp(5), Parity(n=8, k=2)),
+    (Mlp(5, initialiser="gaussian"), Parity(n=33, k=2)),
+    (power_mlp(6, 3), Parity(n=8, k=3)),
+    (power_mlp(6, 4), Parity(n=8, k=4)),
+    (Neuron("sine", 2, output_weight=False, scale=2.0), Parity(n=8, k=2)),
+    (PolyNet(1), Parity(n=8, k=1)),
+    (PolyNet(5, "gaussian"), Parity(n=8, k=5)),
+    (DisjointPolyNet(2, "normal"), DisjointParity(n=8, k=2)),
+    (ParityTransformer(6, heads=3, attention=2, hidden=5, initialiser="normal"), Parity(n=5, k=2)),
+    (ParityTransformer(4, heads=1, attention=1, hidden=1, initialiser="normal"), Parity(n=1, k=1)),
+]
+
+
+@pytest.mark.parametrize(("model", "task"), VARIANTS, ids=lambda value: value.kind)
+def test_predictions_follow_the_formula(model, task):
+    params, x = init(model, KEY, task), np.asarray(jax.jit(lambda: task.batch(KEY, 8).x)())
+    plain = {name: np.asarray(leaf, np.float64) for name, leaf in params.items()}
+    expected = [ORACLES[model.kind](model, plain, row.astype(np.float64)) for row in x]
+    assert close(predict(model, params, x), expected)
+
+
+def test_attention_stays_finite_where_scores_are_large():
+    model, task = ParityTransformer(8, heads=2, attention=2, hidden=4, initialiser="normal"), Parity(n=6, k=2)
+    params, x = init(model, KEY, task), np.asarray(task.batch(KEY, 8).x)
+    params["Q"] = params["Q"] * 1000.0
+    plain = {name: np.asarray(leaf, np.float64) for name, leaf in params.items()}
+    expected = [naive_transformer(model, plain, row.astype(np.float64)) for row in x]
+    assert close(predict(model, params, x), expected, 1e-3)
+
+
+# Symmetry.
+
+
+def along(name: str, axis: int):
+    return lambda params, order: {**params, name: np.take(params[name], order, axis=axis)}
+
+
+def within_blocks(params, order):
+    return {**params, "w": np.asarray(params["w"]).reshape(-1)[order].reshape(params["w"].shape)}
+
+
+PERMUTED = {
+    "mlp": along("W", 1),
+    "neuron": along("w", 0),
+    "polynet": along("w", 1),
+    "disjoint-polynet": within_blocks,
+    "parity-transformer": along("P", 0),
+}
+
+
+@pytest.mark.parametrize("name", sorted(PERMUTED))
+def test_moving_coordinates_with_their_weights_changes_nothing(name):
+    model, task = MODELS[name].example()
+    random = np.random.default_rng(3)
+    n = task.input_shape[0]
+    blocks = np.arange(n).reshape(model.degree, -1) if name == "disjoint-polynet" else np.arange(n)[None, :]
+    order = np.concatenate([random.permutation(block) for block in blocks])
+    params, x = init(model, KEY, task), np.asarray(task.batch(KEY, SIZE).x)
+    out = np.asarray(predict(model, params, x))
+    assert close(predict(model, PERMUTED[name](params, order), x[:, order]), out)
+    assert not close(predict(model, params, x[:, order]), out), "the weights matter"
+
+
+# What a model can and cannot do.
+
+
+class Tokens(Task):
+    """A task that is not a sign vector."""
+
+    kind = "tokens"
+    input_shape = (4,)
+    population_size = None
+
+    def draw(self, key, size):
+        return jax.random.randint(key, (size, 4), 0, 9)
+
+    def decode(self, raw):
+        return Examples(raw, raw[:, 0], raw[:, 0])
+
+    def correct(self, prediction: Array, truth: Array) -> Bool[Array, " size"]:
+        return prediction == truth
+
+    def population(self):
+        raise KroghError("not listed")
+
+    def limits(self):
+        return {}
+
+    def baselines(self):
+        return {}
+
+    @classmethod
+    def example(cls):
+        return cls()
+
+
+def test_a_task_that_cannot_be_read_is_refused_by_name(case):
+    with pytest.raises(KroghError, match="tokens"):
+        case[0].check(Tokens())
+    assert case[0].obstacle(Tokens()) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "task", "words"),
+    [
+        (Mlp(2), Parity(n=8, k=3), "width must be at least k=3.*ReLU.*got width=2.*try width=3"),
+        (power_mlp(2, 3), Parity(n=8, k=3), "power-activation.*got width=2"),
+        (power_mlp(10, 2), Parity(n=8, k=3), "degree must be at least k=3.*got degree=2"),
+        (Mlp(2), Parity(n=8, k=2), "output_bias"),
+        (Mlp(2, output_bias=True), Parity(n=8, k=2), None),
+        (Mlp(3), Parity(n=8, k=2), None),
+        (PolyNet(2), Parity(n=8, k=3), "k=3.*got degree=2"),
+        (PolyNet(3), Parity(n=8, k=3), None),
+        (Neuron("zigzag", 2), Parity(n=8, k=3), "k=3.*got degree=2"),
+        (Neuron("polynomial", 2), Parity(n=8, k=3), "k=3.*got degree=2"),
+        (Neuron("infinite-zigzag", 2), Parity(n=8, k=3), None),
+        (Neuron("sine", 2), Parity(n=8, k=3), None),
+    ],
+)
+def test_what_no_parameters_can_solve_is_said_with_what_would(model, task, words):
+    assert model.obstacle(task) is None if words is None else True
+    if words is not None:
+        with pytest.raises(KroghError, match=words):
+            raise KroghError(model.obstacle(task))
+
+
+def test_blocks_must_divide_the_input():
+    with pytest.raises(KroghError, match=r"n=8; got degree=3"):
+        DisjointPolyNet(3).check(Parity(n=8, k=2))
+
+
+@pytest.mark.parametrize(
+    ("build", "echo"),
+    [
+        (lambda: Mlp(0), "width=0"),
+        (lambda: Mlp(-3), "width=-3"),
+        (lambda: Mlp(4, degree=0), "degree=0"),
+        (lambda: Mlp(4, activation="rleu"), "'rleu'; did you mean 'relu'"),
+        (lambda: Mlp(4, initialiser="unifrom"), "'unifrom'; did you mean 'uniform'"),
+        (lambda: power_mlp(4, 0), "degree=0"),
+        (lambda: Neuron("cosine", 2), "'cosine'"),
+        (lambda: Neuron("sine", 0), "degree=0"),
+        (lambda: Neuron("zigzag", 2, outer="wrap"), "outer='wrap'"),
+        (lambda: Neuron("zigzag", 2, scale=2.0), "scale=2.0 for 'zigzag'"),
+        (lambda: Neuron("sine", 2, scale=0.0), "scale=0.0"),
+        (lambda: Neuron("sine", 2, scale=math.nan), "scale=nan"),
+        (lambda: Neuron("sine", 2, initialiser="x"), "'x'"),
+        (lambda: PolyNet(0), "degree=0"),
+        (lambda: PolyNet(2, "glorott"), "'glorott'; did you mean 'glorot'"),
+        (lambda: DisjointPolyNet(-1), "degree=-1"),
+        (lambda: DisjointPolyNet(2, "one"), "'one'; did you mean 'ones'"),
+        (lambda: ParityTransformer(embedding=0), "embedding=0"),
+        (lambda: ParityTransformer(heads=0), "heads=0"),
+        (lambda: ParityTransformer(attention=-8), "attention=-8"),
+        (lambda: ParityTransformer(hidden=0), "hidden=0"),
+        (lambda: ParityTransformer(initialiser="kaiming"), "'kaiming'"),
+        (lambda: configuration("xvi", 3), "'xvi'; did you mean"),
+        (lambda: configuration("i", 0), "k=0"),
+    ],
+)
+def test_bad_values_are_refused_with_what_was_given(build, echo):
+    with pytest.raises(KroghError, match=echo):
+        build()
+
+
+@pytest.mark.parametrize(
+    ("build", "echo"),
+    [
+        (lambda: Mlp(2.5), "width=2.5"),
+        (lambda: Mlp("ten"), "width='ten'"),
+        (lambda: Mlp(True), "width=True"),
+        (lambda: PolyNet(None), "degree=None"),
+        (lambda: Neuron("sine", 2, scale="two"), "scale='two'"),
+    ],
+)
+def test_values_of_a_wrong_kind_are_refused(build, echo):
+    jaxtyping.config.update("jaxtyping_disable", True)  # as a user sees it, without the checks of the tests
+    try:
+        with pytest.raises(KroghError, match=echo):
+            build()
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
+
+
+# The source's configurations.
+
+WAVES = ("zigzag", "polynomial", "infinite-zigzag", "sine")
+TABLE = {
+    **{name: lambda k, r=r: Mlp(r) for name, r in (("i", 10), ("ii", 100), ("iii", 1000))},
+    **{name: lambda k, r=r: Mlp(r, "power", k) for name, r in (("iv", 10), ("v", 100), ("vi", 1000))},
+    **{f: lambda k, w=w: Neuron(w, k) for f, w in zip(("vii", "viii", "ix", "x"), WAVES, strict=True)},
+    **{f: lambda k, w=w: Neuron(w, k, False) for f, w in zip(("xi", "xii", "xiii", "xiv"), WAVES, strict=True)},
+    "xv": lambda k: PolyNet(k),
+    "*i": lambda k: Mlp(k, output_bias=True),
+    "*ii": lambda k: Mlp(k, "power", k),
+    "*iii": lambda k: ParityTransformer(embedding=1024, heads=128, attention=8, hidden=None),
+}
+
+
+def test_every_configuration_of_the_source_is_there():
+    assert set(CONFIGURATIONS) == set(TABLE) and len(TABLE) == 18
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+@pytest.mark.parametrize("name", sorted(TABLE))
+def test_a_configuration_is_what_the_source_says(name, k):
+    model = configuration(f"({name})", k)
+    assert model == TABLE[name](k) == configuration(name, k)
+    assert configuration(name, k, "gaussian").initialiser == "gaussian"
+    assert model.obstacle(Parity(n=8, k=k)) is None
+    assert configuration_title(f"({name})") == configuration_title(name)
+
+
+@pytest.mark.parametrize("name", sorted(TABLE))
+def test_a_configuration_runs(name):
+    model, task, x = configuration(name, 3), Parity(n=12, k=3), np.ones((4, 12), np.float32)
+    model.check(task)
+
+    def run():
+        return model.predict(model.init(KEY, task), jnp.asarray(x))
+
+    if name == "*iii":  # at full size by its shapes only
+        shapes = jax.eval_shape(lambda: model.init(KEY, task))
+        assert shapes["W1"].shape == (4096, 1024) and shapes["Q"].shape == (128, 1024, 8)
+        assert jax.eval_shape(run).shape == (4,)
+    else:
+        assert bool(jnp.all(jnp.isfinite(jax.jit(run)())))

@@ -1,0 +1,223 @@
+"""The same laws for every registered task: a new one is tested by existing.
+
+A task adds a line to `ORACLES` where its truth can be written down in plain NumPy; without one, it is held to
+the law that truth is a function of the input alone.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import krogh.tasks
+from krogh.registry import TASKS
+from krogh.tasks.base import Task
+from krogh.tasks.parity import AbstractParity
+from krogh.values import describe, structure_of
+
+KEY = jax.random.key(20)
+MANY = 1 << 16
+SIGMAS = 4.5
+
+ORACLES = {
+    "parity": lambda task, x: x[:, np.asarray(task.support)].prod(axis=1),
+    "disjoint-parity": lambda task, x: x[:, np.asarray(task.support)].prod(axis=1),
+    "parity-control": lambda task, x: x[:, np.asarray(task.support)].prod(axis=1),
+}
+NAMES = list(TASKS)
+SIGNS = [name for name in NAMES if issubclass(TASKS[name], AbstractParity)]
+
+
+@pytest.fixture(params=NAMES)
+def task(request) -> Task:
+    return TASKS[request.param].example()
+
+
+@pytest.fixture(params=SIGNS)
+def sign_task(request) -> AbstractParity:
+    return TASKS[request.param].example()
+
+
+@pytest.fixture(scope="module")
+def large() -> dict:
+    """One large draw of every task, shared by the statistical laws."""
+    examples = {name: batch(TASKS[name].example(), KEY, MANY) for name in NAMES}
+    return {name: jax.tree.map(np.asarray, drawn) for name, drawn in examples.items()}
+
+
+batch = jax.jit(lambda task, key, size: task.batch(key, size), static_argnums=2)
+decode = jax.jit(lambda task, raw: task.decode(raw))
+
+
+def same(a, b) -> bool:
+    parts = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    return jax.tree.structure(a) == jax.tree.structure(b) and all(np.array_equal(x, y) for x, y in parts)
+
+
+def copies(value, count: int):
+    return jax.tree.map(lambda leaf: np.stack([leaf] * count), value)
+
+
+def test_the_source_tasks_are_registered():
+    assert {"parity", "disjoint-parity", "parity-control"} <= set(NAMES)
+    assert krogh.tasks.Parity is TASKS["parity"]
+
+
+def test_an_example_knows_its_name(task):
+    assert TASKS[task.kind] is type(task)
+    assert json.loads(json.dumps(describe(task)))["kind"] == task.kind
+    assert structure_of(task) == structure_of(type(task).example())
+
+
+def test_shapes(task):
+    drawn = batch(task, KEY, 16)
+    assert drawn.x.shape == (16, *task.input_shape)
+    assert drawn.y.shape[:1] == drawn.truth.shape[:1] == (16,)
+    assert drawn.y.shape == drawn.truth.shape and drawn.y.dtype == drawn.truth.dtype
+    assert all(leaf.shape[0] == 16 for leaf in jax.tree.leaves(task.draw(KEY, 16)))
+
+
+def test_a_batch_is_a_decoded_draw(task):
+    assert same(task.batch(KEY, 16), task.decode(task.draw(KEY, 16)))
+
+
+def test_a_key_decides_everything(task):
+    assert same(task.batch(KEY, 16), batch(task, KEY, 16))
+
+
+def test_other_keys_draw_other_examples(task):
+    keys = jax.random.split(KEY, 4)
+    inputs = [np.asarray(batch(task, key, 64).x).tobytes() for key in keys]
+    assert len(set(inputs)) == 4
+
+
+@pytest.mark.parametrize("m", [1, 16, 37])
+def test_the_first_examples_do_not_depend_on_how_many_are_drawn(task, m):
+    short, long = batch(task, KEY, m), batch(task, KEY, 64)
+    assert same(short, jax.tree.map(lambda leaf: np.asarray(leaf)[:m], long))
+
+
+def test_many_keys_at_once_draw_as_one_at_a_time(task):
+    keys = jax.random.split(KEY, 5)
+    together = jax.tree.map(np.asarray, jax.jit(jax.vmap(lambda key: task.batch(key, 16)))(keys))
+    for place in range(5):
+        assert same(jax.tree.map(lambda leaf, at=place: leaf[at], together), batch(task, keys[place], 16))
+
+
+def test_many_tasks_at_once_draw_as_one_at_a_time(task):
+    many = jax.jit(jax.vmap(lambda one: one.batch(KEY, 16), axis_size=3))
+    together, alone = jax.tree.map(np.asarray, many(copies(task, 3))), batch(task, KEY, 16)
+    for place in range(3):
+        assert same(jax.tree.map(lambda leaf, at=place: leaf[at], together), alone)
+
+
+def test_truth_is_a_function_of_the_input(task, large):
+    drawn = large[task.kind]
+    truth = np.asarray(drawn.truth)
+    if task.kind in ORACLES:
+        assert np.array_equal(truth, ORACLES[task.kind](task, np.asarray(drawn.x)))
+    every = jax.tree.map(np.asarray, decode(task, task.population()))
+    table = {x.tobytes(): y.tobytes() for x, y in zip(every.x, every.truth, strict=True)}
+    for x, y in zip(drawn.x[:4096], truth[:4096], strict=True):
+        assert table[x.tobytes()] == y.tobytes()
+
+
+def test_the_population_is_every_input_once(task):
+    every = jax.tree.map(np.asarray, decode(task, task.population()))
+    distinct = {x.tobytes() for x in every.x}
+    assert len(distinct) == len(every.x) == task.population_size
+    assert np.array_equal(every.y, every.truth), "the population is noiseless"
+    if task.kind in ORACLES:
+        assert np.array_equal(every.truth, ORACLES[task.kind](task, every.x))
+
+
+def test_every_input_is_drawn(task, large):
+    """Drawn inputs cover the population, each about equally often (chi-square within 5 deviations)."""
+    _, counts = np.unique(large[task.kind].x, axis=0, return_counts=True)
+    cells = task.population_size
+    assert len(counts) == cells
+    expected = MANY / cells
+    statistic = float(((counts - expected) ** 2 / expected).sum())
+    assert abs(statistic - (cells - 1)) < 5 * math.sqrt(2 * (cells - 1))
+
+
+def test_limits_and_baselines_are_numbers_a_person_can_read(task, large):
+    drawn = large[task.kind]
+    informative = abs(float(np.mean(drawn.y == drawn.truth)) - 0.5) > 0.02
+    for table in (task.limits(), task.baselines()):
+        assert table
+        for name, number in table.items():
+            assert isinstance(number, float) and not math.isnan(number) and number >= 0, name
+    assert math.isfinite(task.limits()["samples"]) == informative
+    assert math.isfinite(task.limits()["statistical_queries"])
+    accuracy = task.baselines()["guessing_accuracy"]
+    assert abs(accuracy - max(np.mean(drawn.truth == value) for value in np.unique(drawn.truth))) < 0.02
+
+
+def test_a_fitted_task_draws_the_same(task):
+    for leaves in (task, copies(task, 3)):
+        fitted = task.fitted(leaves)
+        for size in (1, 16):
+            assert same(batch(fitted, KEY, size), batch(task, KEY, size))
+
+
+def test_predicting_the_truth_is_correct(task):
+    every = decode(task, task.population())
+    assert bool(jnp.all(task.correct(every.truth, every.truth)))
+
+
+# Tasks of signs.
+
+
+def test_inputs_and_labels_are_float32_signs(sign_task, large):
+    drawn = large[sign_task.kind]
+    for part in drawn:
+        assert part.dtype == np.float32
+        assert set(np.unique(part)) == {-1.0, 1.0}
+    assert sign_task.input_shape == (sign_task.n,)
+
+
+def test_every_bit_and_the_label_are_balanced(sign_task, large):
+    drawn, bound = large[sign_task.kind], SIGMAS / math.sqrt(MANY)
+    assert np.abs(drawn.x.mean(axis=0, dtype=np.float64)).max() < bound
+    assert abs(drawn.truth.mean(dtype=np.float64)) < bound
+    assert abs(drawn.y.mean(dtype=np.float64)) < bound
+
+
+def test_bits_are_pairwise_uncorrelated(sign_task, large):
+    x = large[sign_task.kind].x.astype(np.float64)
+    correlation = x.T @ x / MANY - np.eye(sign_task.n)
+    assert np.abs(correlation).max() < SIGMAS / math.sqrt(MANY)
+
+
+def test_successive_examples_are_uncorrelated(sign_task, large):
+    x = large[sign_task.kind].x.astype(np.float64)
+    assert np.abs(x[:-1].T @ x[1:] / (MANY - 1)).max() < SIGMAS / math.sqrt(MANY)
+
+
+def test_labels_flip_at_the_stated_rate(sign_task, large):
+    drawn, p = large[sign_task.kind], float(sign_task.flip_probability)
+    rate = np.mean(drawn.y != drawn.truth, dtype=np.float64)
+    assert abs(rate - p) <= SIGMAS * math.sqrt(p * (1 - p) / MANY)
+
+
+def test_flips_are_independent_of_the_input(sign_task, large):
+    drawn, p = large[sign_task.kind], float(sign_task.flip_probability)
+    if p == 0:
+        pytest.skip("a noiseless task")
+    centred = (drawn.y != drawn.truth) - p
+    features = np.concatenate([drawn.x, drawn.truth[:, None]], axis=1)
+    assert np.abs(centred @ features / MANY).max() < SIGMAS * math.sqrt(p * (1 - p) / MANY)
+
+
+def test_correct_is_the_sign_rule_and_zero_is_an_error(sign_task):
+    truth = jnp.array([1, 1, 1, -1, -1, -1, 1, -1], jnp.float32)
+    guess = jnp.array([2, 0, -2, 2, 0, -2, 1e-30, -1e-30], jnp.float32)
+    expected = [True, False, False, False, False, True, True, True]
+    assert sign_task.correct(guess, truth).tolist() == expected
+    assert not bool(jnp.any(sign_task.correct(jnp.full(8, jnp.nan), truth)))

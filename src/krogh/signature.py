@@ -35,9 +35,7 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
     return {name: (hints.get(name, str), p.default) for name, p in signature.parameters.items()}
 
 
-def converted(
-    thing: str, parameters: Mapping[str, tuple[Any, Any]], settings: Mapping[str, Any]
-) -> dict[str, Any]:
+def converted(thing: str, parameters: Mapping[str, tuple[Any, Any]], settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings, each as its annotated type; an unknown, a missing or a wrong one is refused.
 
     `thing` says in messages whose settings these are: "prediction 'parity/fourier-gap'".

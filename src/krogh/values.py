@@ -77,18 +77,18 @@ def _converted(given: Any, dtype: np.dtype) -> np.ndarray:
     return array.astype(dtype)
 
 
-def _plain(field: Any) -> Any:
+def plain(field: Any) -> Any:
     """A leaf as plain Python; a float32 by its shortest decimal, so 0.1 reads 0.1."""
     if isinstance(field, Value):
         return describe(field)
     if isinstance(field, dict):
-        return {name: _plain(part) for name, part in field.items()}
+        return {name: plain(part) for name, part in field.items()}
     if isinstance(field, tuple | list):
-        return [_plain(part) for part in field]
+        return [plain(part) for part in field]
     if isinstance(field, np.ndarray | np.generic | jax.Array):
         array = np.asarray(field)
         if array.ndim:
-            return [_plain(part) for part in array]
+            return [plain(part) for part in array]
         if np.issubdtype(array.dtype, np.floating):
             return float(str(array[()]))
         return array.item()
@@ -98,7 +98,7 @@ def _plain(field: Any) -> Any:
 def describe(value: Value) -> dict[str, Any]:
     """The value as nested plain Python, its registered kind first."""
     shown = [field for field in dataclasses.fields(value) if not field.metadata.get("internal")]
-    fields = {field.name: _plain(getattr(value, field.name)) for field in shown}
+    fields = {field.name: plain(getattr(value, field.name)) for field in shown}
     return {"kind": value.kind or type(value).__name__, **fields}
 
 
@@ -124,9 +124,7 @@ def structure_of(value: Value) -> str:
 
 
 def _static_fields(value: Any) -> Any:
-    if isinstance(
-        value, np.ndarray | np.generic | jax.Array
-    ):  # of either library: only what the program sees
+    if isinstance(value, np.ndarray | np.generic | jax.Array):  # of either library: only what the program sees
         return [list(np.shape(value)), value.dtype.name]
     if isinstance(value, dict):
         return {name: _static_fields(part) for name, part in value.items()}
@@ -138,7 +136,7 @@ def _static_fields(value: Any) -> Any:
     for field in dataclasses.fields(value):
         part = getattr(value, field.name)
         static = field.metadata.get("static", False)
-        fields[field.name] = _plain(part) if static else _static_fields(part)
+        fields[field.name] = plain(part) if static else _static_fields(part)
     return fields
 
 

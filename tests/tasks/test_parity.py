@@ -57,9 +57,7 @@ def test_the_mask_has_the_bits_of_the_support(n):
     support = np.unique(np.array([0, n // 2, n - 1], np.int32))
     mask = np.asarray(jax.jit(signs.support_mask, static_argnums=1)(support, n))
     assert mask.shape == (signs.words(n),)
-    assert sum(int(word) << (32 * place) for place, word in enumerate(mask)) == sum(
-        1 << int(i) for i in support
-    )
+    assert sum(int(word) << (32 * place) for place, word in enumerate(mask)) == sum(1 << int(i) for i in support)
 
 
 @quiet
@@ -81,7 +79,7 @@ def test_the_cube_is_every_row_in_the_order_of_its_digits(n):
     assert np.array_equal(digits @ (1 << np.arange(n)), np.arange(2**n))
 
 
-@pytest.mark.parametrize("n", [31, 32, 33, 65])
+@pytest.mark.parametrize("n", [32, 33, 65])
 def test_long_parities_against_a_product(n):
     support = (0, n // 3, n - 2, n - 1)
     drawn = batch(Parity(n=n, support=support), KEY, 257)

@@ -22,9 +22,9 @@ def eager(seconds: float) -> Measured:
     import torch
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    network = torch.nn.Sequential(
-        torch.nn.Linear(N, WIDTH), torch.nn.ReLU(), torch.nn.Linear(WIDTH, 1, bias=False)
-    ).to(device)
+    network = torch.nn.Sequential(torch.nn.Linear(N, WIDTH), torch.nn.ReLU(), torch.nn.Linear(WIDTH, 1, bias=False)).to(
+        device
+    )
     optimiser = torch.optim.SGD(network.parameters(), lr=RATE)
 
     def step() -> None:
@@ -63,7 +63,9 @@ def vmapped(seconds: float, networks: int | None = None) -> Measured:
         for name, slope in gradient(params, x, y).items():
             params[name] -= RATE * slope
 
-    return Measured(f"PyTorch, torch.func, {count} networks", count * _rate(step, seconds, _wait(device)), count, device)
+    return Measured(
+        f"PyTorch, torch.func, {count} networks", count * _rate(step, seconds, _wait(device)), count, device
+    )
 
 
 def _wait(device: str) -> Callable[[], None]:

@@ -59,8 +59,7 @@ def krogh_training(seconds: float) -> Measured:
     size = plan(trial, 1 << 30, device)
     cohort = sweep(trial, seed=range(size.slots))[0].fitted()
     lane = Lane(cohort, size, device)
-    lane.refill(Waiting(np.arange(size.slots), lanes=1))
-    lane.refill(Waiting(np.arange(size.slots), lanes=1))
+    lane.refill(Waiting(np.arange(size.slots)))
     lane._rounds = 2
     lane.advance()
     lane._rounds = 20
@@ -69,9 +68,7 @@ def krogh_training(seconds: float) -> Measured:
         lane._rounds = 20
         lane.advance()
     elapsed = time.perf_counter() - begun
-    return Measured(
-        "krogh, one lane, training and checks", (lane.usage.executed_steps - before) / elapsed, size.slots
-    )
+    return Measured("krogh, one lane, training and checks", (lane.usage.executed_steps - before) / elapsed, size.slots)
 
 
 def _timed(name: str, trials: int, seconds: float) -> Measured:

@@ -103,9 +103,7 @@ def _may_pass(trial: Trial, constants: Constants, params: Parameters) -> Bool[Ar
     return errors(trial, params, constants.prefix) <= constants.allowed
 
 
-def _confirmed(
-    trials: Trial, params: Parameters, wanted: Bool[Array, " block"], block: int
-) -> Int[Array, " block"]:
+def _confirmed(trials: Trial, params: Parameters, wanted: Bool[Array, " block"], block: int) -> Int[Array, " block"]:
     """Errors on the whole sample for the `wanted` trials of a block, in groups until none is left."""
     if block == 1:  # a real branch: a compiler may move the work of a loop's body in front of the loop
         counted = over_block(1)(all_errors)

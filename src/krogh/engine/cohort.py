@@ -53,8 +53,7 @@ class Trials:
 
     def _rebuilt(self, pick: Any) -> Trial:
         leaves = [
-            pick(self._stacked[place]) if place in self._stacked else leaf
-            for place, leaf in enumerate(self._leaves)
+            pick(self._stacked[place]) if place in self._stacked else leaf for place, leaf in enumerate(self._leaves)
         ]
         return jax.tree.unflatten(self._treedef, leaves)
 
@@ -64,9 +63,7 @@ class Trials:
         everyone = self._rebuilt(lambda array: array)
         regime = self.template.training.regime.fitted(everyone.training.regime)
         task = self.template.task.fitted(everyone.task)
-        template = eqx.tree_at(
-            lambda trial: (trial.task, trial.training.regime), self.template, (task, regime)
-        )
+        template = eqx.tree_at(lambda trial: (trial.task, trial.training.regime), self.template, (task, regime))
         return Trials(template, self._stacked, self.count)
 
     def ids(self) -> np.ndarray:

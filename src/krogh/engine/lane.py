@@ -47,18 +47,19 @@ class Finished:
 class Waiting:
     """Positions of the trials that have not started, shared by the lanes."""
 
-    def __init__(self, positions: np.ndarray, lanes: int):
+    def __init__(self, positions: np.ndarray, shares: int = 1):
         self._positions = positions
         self._next = 0
         self._returned: deque[int] = deque()
-        self._lanes = lanes
+        self._shares = shares
         self._lock = threading.Lock()
 
     def take(self, wanted: int) -> np.ndarray:
-        """Up to `wanted` positions; fewer near the end, so that no lane is left with all the work."""
+        """Up to `wanted` positions, at most one of `shares` equal shares of what is left, so that near the end no
+        lane is left with all the work."""
         with self._lock:
             left = len(self._positions) - self._next + len(self._returned)
-            number = min(wanted, -(-left // (2 * self._lanes)))
+            number = min(wanted, -(-left // self._shares))
             back = [self._returned.popleft() for _ in range(min(number, len(self._returned)))]
             fresh = self._positions[self._next : self._next + number - len(back)]
             self._next += len(fresh)
@@ -209,8 +210,7 @@ class Lane:
     def _harvest(self, slots: np.ndarray) -> Finished:
         states = self._states
         taken = {
-            name: np.asarray(getattr(states, name))[slots]
-            for name in ("status", "step", "reached", "accuracy", "loss")
+            name: np.asarray(getattr(states, name))[slots] for name in ("status", "step", "reached", "accuracy", "loss")
         }
         finished = Finished(
             position=self._positions[slots],
@@ -242,6 +242,6 @@ class Lane:
         else:
             typical = self._ended_steps / self._ended if self._ended >= TAIL else 0.0
             longest = float(np.max(np.asarray(self._states.step), initial=0))
-            rounds = int(np.clip(CHUNK_SHARE * (typical or longest) / every, FIRST_ROUNDS, 10_000))
+            rounds = int(np.clip(CHUNK_SHARE * (typical or longest) / every, 1, 10_000))
         per_probe = template.probe_every // every if template.probes else 1
         self._rounds = -(-rounds // per_probe) * per_probe

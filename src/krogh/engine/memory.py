@@ -19,10 +19,10 @@ from krogh.engine import checking, program
 from krogh.engine.round import train_round
 from krogh.engine.trial import Trial
 
-SHARE = {"cpu": 0.25, "gpu": 0.6}
+SHARE = {"cpu": 0.25, "gpu": 0.35}  # of the device, per lane; a GPU has two lanes
 CPU_SLOTS = 8
-GPU_BLOCK = 4096
-GPU_BLOCKS = 8
+GPU_BLOCK = 8192
+GPU_BLOCKS = 2
 
 
 @dataclass(frozen=True)

@@ -69,9 +69,7 @@ def advance_block(trials: Trial, states: State, rounds: Int[Array, ""], block: i
     over = over_block(block)
     constants = over(constants_of)(trials)
     new = states.status == NEW
-    states = jax.lax.cond(
-        jnp.any(new), lambda old: frozen(new, over(start)(trials), old), lambda old: old, states
-    )
+    states = jax.lax.cond(jnp.any(new), lambda old: frozen(new, over(start)(trials), old), lambda old: old, states)
     per_probe = trials.probe_every // trials.training.stopping.check_every if trials.probes else 0
 
     def one(carry: tuple[Array, State]) -> tuple[Array, State]:

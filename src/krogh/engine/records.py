@@ -70,13 +70,9 @@ def _curves(cohort: Trials, finished: Finished) -> dict[str, pl.Series]:
     template = cohort.template
     lengths = 1 + finished.steps // template.probe_every
     steps = np.arange(template.probe_rows) * template.probe_every
-    series = {
-        "curve.step": pl.Series([steps[:length].tolist() for length in lengths], dtype=pl.List(pl.Int32))
-    }
+    series = {"curve.step": pl.Series([steps[:length].tolist() for length in lengths], dtype=pl.List(pl.Int32))}
     for place, name in enumerate(template.curve_columns()):
-        values = [
-            curve[:length, place].tolist() for curve, length in zip(finished.curves, lengths, strict=True)
-        ]
+        values = [curve[:length, place].tolist() for curve, length in zip(finished.curves, lengths, strict=True)]
         series[f"curve.{name}"] = pl.Series(values, dtype=pl.List(pl.Float32))
     return series
 
@@ -93,9 +89,7 @@ def as_cohorts(trials: Iterable[Trial] | Iterable[Trials] | Trial | Trials) -> l
     return stack(given)  # type: ignore[arg-type]
 
 
-def run(
-    trials: Iterable[Trial] | Iterable[Trials] | Trial | Trials, *, usage: Usage | None = None
-) -> pl.DataFrame:
+def run(trials: Iterable[Trial] | Iterable[Trials] | Trial | Trials, *, usage: Usage | None = None) -> pl.DataFrame:
     """Train the trials, all of a structure as one program, and return one row per trial.
 
         table = krogh.run(krogh.sweep(trial, seed=range(100)))

@@ -1,7 +1,7 @@
 """Running cohorts: lanes on every device, their records as they come.
 
-On a CPU a lane is a thread, one per core: a compiled program releases the interpreter while it runs. On GPUs
-there is a lane per device.
+A lane is a thread: a compiled program releases the interpreter while it runs. On a CPU there is one per core; on
+a GPU two per device, so that one lane's program runs while the other's records are read.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from krogh.engine.lane import Finished, Lane, Usage, Waiting
 from krogh.engine.memory import Plan, plan
 from krogh.errors import KroghError
 
+LANES_PER_GPU = 2
 _OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "Out of memory", "out of memory")
 
 
@@ -28,7 +29,7 @@ def lanes_here() -> list[Any]:
     devices = jax.local_devices()
     if devices[0].platform == "cpu" and len(devices) == 1:
         return devices * max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
-    return devices
+    return [device for device in devices for _ in range(LANES_PER_GPU if device.platform != "cpu" else 1)]
 
 
 def run_cohort(
@@ -49,17 +50,17 @@ def run_cohort(
         return
     usage = Usage() if usage is None else usage
     fitted = cohort.fitted()
-    devices = lanes_here()[: len(wanted)]
-    waiting = Waiting(wanted, len(devices))
+    lanes = lanes_here()
+    devices = lanes[:1] if len(wanted) == 1 else lanes
+    # A CPU's lane trains its slots one after the other: handing out half shares keeps the lanes level.
+    waiting = Waiting(wanted, len(devices) * (2 if devices[0].platform == "cpu" else 1))
     results: queue.Queue[Finished | BaseException | None] = queue.Queue(maxsize=4 * len(devices))
     stop = threading.Event()
     share = -(-len(wanted) // len(devices))
     chosen = [plan_override or plan(fitted.template, share, device, memory_limit) for device in devices]
     threads = [
         threading.Thread(
-            target=_work,
-            args=(Lane, fitted, size, device, keep_weights, waiting, results, stop, usage),
-            daemon=True,
+            target=_work, args=(fitted, size, device, keep_weights, waiting, results, stop, usage), daemon=True
         )
         for device, size in zip(devices, chosen, strict=True)
     ]
@@ -93,7 +94,6 @@ _ADDING = threading.Lock()
 
 
 def _work(
-    make_lane: Any,
     cohort: Trials,
     size: Plan,
     device: Any,
@@ -108,7 +108,7 @@ def _work(
         lane: Lane | None = None
         while not stop.is_set():
             try:
-                lane = make_lane(cohort, size, device, keep_weights, own) if lane is None else lane
+                lane = Lane(cohort, size, device, keep_weights, own) if lane is None else lane
                 lane.refill(waiting)
                 if not len(lane.in_flight):
                     break

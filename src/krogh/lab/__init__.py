@@ -11,7 +11,7 @@ Nothing here knows any particular experiment.
 """
 
 from krogh.lab.claim import Claim, claim, judge
-from krogh.lab.experiment import Experiment, Figure, Results, experiment, setting
+from krogh.lab.experiment import Experiment, Figure, Results, convergence_times, experiment, setting
 from krogh.lab.study import Progress, Study, run_study
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Results",
     "Study",
     "claim",
+    "convergence_times",
     "experiment",
     "judge",
     "run_study",

@@ -8,6 +8,7 @@ scale too small to say, is *inconclusive*.
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -51,6 +52,7 @@ def json_number(value: Any) -> Any:
 def judge(
     interval: Interval,
     *,
+    above: float | None = None,
     at_least: float | None = None,
     at_most: float | None = None,
     enough: bool = True,
@@ -58,22 +60,22 @@ def judge(
 ) -> tuple[str, str, str]:
     """Threshold, verdict and reason of a statistic with an interval.
 
-    `enough` is False when the scale cannot decide whatever the interval says; `too_small` says why.
+    `above` asks for strictly more, for signs of differences. `enough` is False when the scale cannot decide
+    whatever the interval says; `too_small` says why.
     """
-    require((at_least is None) != (at_most is None), "judge needs exactly one of at_least and at_most")
-    bound = at_least if at_least is not None else at_most
-    assert bound is not None
-    rising = at_least is not None
-    threshold = f"≥ {bound:g}" if rising else f"≤ {bound:g}"
+    given = {word: bound for word, bound in ((">", above), ("≥", at_least), ("≤", at_most)) if bound is not None}
+    require(len(given) == 1, "judge needs exactly one of above, at_least and at_most")
+    ((word, bound),) = given.items()
+    threshold = f"{word} {bound:g}"
     if not enough:
         return threshold, INCONCLUSIVE, too_small or "the scale is too small to decide"
-    inside, outside = (interval.low, interval.high) if rising else (interval.high, interval.low)
+    meets = {">": operator.gt, "≥": operator.ge, "≤": operator.le}[word]
     spread = f"[{interval.low:.3g}, {interval.high:.3g}]"
-    if (inside >= bound) if rising else (inside <= bound):
+    if meets(interval.low, bound) and meets(interval.high, bound):
         return threshold, REPRODUCED, f"the whole interval {spread} is {threshold}"
-    if (outside < bound) if rising else (outside > bound):
-        return threshold, NOT_REPRODUCED, f"the whole interval {spread} misses {threshold}"
-    return threshold, INCONCLUSIVE, f"the interval {spread} holds the threshold {bound:g}"
+    if math.isnan(interval.low + interval.high) or meets(interval.low, bound) or meets(interval.high, bound):
+        return threshold, INCONCLUSIVE, f"the interval {spread} holds the threshold {bound:g}"
+    return threshold, NOT_REPRODUCED, f"the whole interval {spread} misses {threshold}"
 
 
 def claim(
@@ -84,6 +86,7 @@ def claim(
     statistic: str,
     interval: Interval,
     trials: int,
+    above: float | None = None,
     at_least: float | None = None,
     at_most: float | None = None,
     enough: bool = True,
@@ -93,7 +96,7 @@ def claim(
 ) -> Claim:
     """A claim whose verdict is decided by `judge`."""
     threshold, verdict, reason = judge(
-        interval, at_least=at_least, at_most=at_most, enough=enough, too_small=too_small
+        interval, above=above, at_least=at_least, at_most=at_most, enough=enough, too_small=too_small
     )
     return Claim(
         name=name,

@@ -26,6 +26,11 @@ SCALES = ("smoke", "laptop", "paper")
 S = TypeVar("S")
 
 
+def convergence_times(table: pl.DataFrame) -> np.ndarray:
+    """The convergence times of a table's rows, ∞ where a trial never converged."""
+    return table["convergence_time"].cast(pl.Float64).fill_null(float("inf")).to_numpy()
+
+
 @dataclasses.dataclass(frozen=True)
 class Figure:
     """A drawn figure with the data behind it."""
@@ -48,8 +53,7 @@ class Results(Generic[S]):
 
     def times(self, *conditions: pl.Expr) -> np.ndarray:
         """Convergence times of the rows that meet the conditions, ∞ where a trial never converged."""
-        chosen = self.table.filter(*conditions) if conditions else self.table
-        return chosen["convergence_time"].cast(pl.Float64).fill_null(float("inf")).to_numpy()
+        return convergence_times(self.table.filter(*conditions) if conditions else self.table)
 
 
 class Experiment(abc.ABC, Generic[S]):
@@ -95,10 +99,7 @@ def setting(default: Any, help: str) -> Any:
 
 def settings_help(settings: Any) -> dict[str, tuple[Any, str]]:
     """Each setting's value and line of help."""
-    return {
-        field.name: (getattr(settings, field.name), field.metadata.get("help", ""))
-        for field in _fields(settings)
-    }
+    return {field.name: (getattr(settings, field.name), field.metadata.get("help", "")) for field in _fields(settings)}
 
 
 def experiment(name: str) -> Any:

@@ -199,6 +199,23 @@ def scaling_fit(
     return _scaling_fit(law, x, y, draws, level)[0]
 
 
+def straightness(
+    groups: Groups,
+    law: Law = "power",
+    *,
+    q: float = 0.5,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Interval:
+    """R² of the law's fit to the q-quantiles, with its interval over resamples of the trials behind each point."""
+    x, y, draws = _resampled_quantiles(groups, q, level, resamples, seed)
+    fit, lines = _scaling_fit(law, x, y, draws, level)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        drawn = np.where(lines.total > 1e-24, 1 - lines.residual / lines.total, np.nan)
+    return percentile_interval(fit.r_squared, drawn, level, "percentile bootstrap", highest=1.0)
+
+
 @dataclass(frozen=True)
 class LawComparison:
     """A power law against an exponential, on the same points."""
@@ -256,9 +273,7 @@ class Elbow:
     points: int
 
 
-def elbow(
-    groups: Groups, *, q: float = 0.5, level: float = 0.95, resamples: int = 1000, seed: int = 0
-) -> Elbow:
+def elbow(groups: Groups, *, q: float = 0.5, level: float = 0.95, resamples: int = 1000, seed: int = 0) -> Elbow:
     """How much the power-law exponent worsens with n: slope of the upper half minus slope of the lower half.
 
     Figure 5.2 right claims a positive difference. Halves of the sizes whose quantile is finite; with an odd

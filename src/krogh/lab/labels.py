@@ -40,9 +40,7 @@ def log_axis_labels(
             target.set_minor_locator(NullLocator())
         else:
             target.set_major_locator(_decades(base))
-            target.set_minor_locator(
-                LogLocator(base, subs="auto", numticks=50) if base == 10 else NullLocator()
-            )
+            target.set_minor_locator(LogLocator(base, subs="auto", numticks=50) if base == 10 else NullLocator())
         target.set_major_formatter(FuncFormatter(_tick(base)))
         target.set_minor_formatter(NullFormatter())
 

@@ -54,9 +54,7 @@ def as_floats(name: str, values: ArrayLike) -> Floats:
     require(array.ndim == 1 and array.size, f"{name} must be a non-empty vector; got shape {array.shape}")
     bad = np.flatnonzero(np.isnan(array))
     if bad.size:
-        raise KroghError(
-            f"{name} must not contain NaN; got {name}[{bad[0]}]=nan ({bad.size} of {array.size})"
-        )
+        raise KroghError(f"{name} must not contain NaN; got {name}[{bad[0]}]=nan ({bad.size} of {array.size})")
     return array
 
 
@@ -93,9 +91,7 @@ def quantile_rank(size: int, q: float) -> int:
     return min(max(math.ceil(size * q * (1 - 1e-12)), 1), size)
 
 
-def resampled_positions(
-    size: int, ranks: Sequence[int], resamples: int, rng: np.random.Generator
-) -> NDArray[np.intp]:
+def resampled_positions(size: int, ranks: Sequence[int], resamples: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """Where order statistics of bootstrap resamples lie in the sorted sample; shape (resamples, len(ranks)).
 
     A resample draws positions floor(size U_i) with U_i uniform. Sorting commutes with that monotone map, so

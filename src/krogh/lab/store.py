@@ -57,9 +57,7 @@ class Store:
         files = self.files()
         if not files:
             return np.zeros(0, np.uint64)
-        return np.unique(
-            pl.concat([pl.scan_parquet(path).select("id") for path in files]).collect()["id"].to_numpy()
-        )
+        return np.unique(pl.concat([pl.scan_parquet(path).select("id") for path in files]).collect()["id"].to_numpy())
 
     def add_part(self, cohort: str, table: pl.DataFrame) -> None:
         """Write finished trials of a cohort."""

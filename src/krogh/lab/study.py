@@ -201,9 +201,7 @@ def _saved(figure: Figure, folder: Path) -> dict[str, Any]:
     }
 
 
-def _accounting(
-    store: Store, usage: Usage, progress: Progress, before: dict[str, Any] | None
-) -> dict[str, Any]:
+def _accounting(store: Store, usage: Usage, progress: Progress, before: dict[str, Any] | None) -> dict[str, Any]:
     """What the study cost, over all its runs; outcomes from the store, costs added up."""
     earlier = (before or {}).get("engine", {})
     executed = usage.executed_steps + earlier.get("trained_steps", 0)

@@ -88,9 +88,7 @@ def kaplan_meier(times: ArrayLike, observed: ArrayLike, *, level: float = 0.95) 
     return StepCurve(steps, value, low, high, 1.0, level, "Kaplan-Meier, Greenwood log-log")
 
 
-def kaplan_meier_quantile(
-    times: ArrayLike, observed: ArrayLike, q: float = 0.5, *, level: float = 0.95
-) -> Interval:
+def kaplan_meier_quantile(times: ArrayLike, observed: ArrayLike, q: float = 0.5, *, level: float = 0.95) -> Interval:
     """The q-quantile under unequal budgets: the first t with S(t) <= 1-q, infinite if there is none.
 
     The interval inverts the pointwise band (Brookmeyer & Crowley 1982): its ends are where the lower and the

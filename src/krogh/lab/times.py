@@ -38,9 +38,7 @@ class GeometricTest:
     censored: int
 
 
-def geometric_ks(
-    times: ArrayLike, p: float, *, every: int = 1, horizon: float | None = None
-) -> GeometricTest:
+def geometric_ks(times: ArrayLike, p: float, *, every: int = 1, horizon: float | None = None) -> GeometricTest:
     """Distance sup_t |F_n(t) - F(t)| of times to Geom(p) on {1, 2, ...}, F(t) = 1 - (1-p)^t, and its p-value.
 
     Random search over supports has p = 1/C(n,k). Where success is looked for only every `every` steps, a
@@ -55,9 +53,7 @@ def geometric_ks(
     times = as_times(times)
     require_fraction("p", p, closed=True)
     require(p > 0, f"p must be positive; got p={p!r}")
-    require(
-        every > 0 and math.isfinite(every), f"every must be a positive number of steps; got every={every!r}"
-    )
+    require(every > 0 and math.isfinite(every), f"every must be a positive number of steps; got every={every!r}")
     finite = np.sort(times[np.isfinite(times)])
     censored = times.size - finite.size
     if horizon is None:
@@ -84,9 +80,7 @@ def geometric_ks(
     if horizon is not None:
         gaps.append(np.abs([finite.size / times.size - law(np.floor(np.array(horizon / every)))]))
     distance = float(np.max(np.concatenate(gaps)))
-    return GeometricTest(
-        distance, float(stats.kstwo.sf(distance, times.size)), int(times.size), int(censored)
-    )
+    return GeometricTest(distance, float(stats.kstwo.sf(distance, times.size)), int(times.size), int(censored))
 
 
 def early_luck(times: ArrayLike, *, level: float = 0.95, resamples: int = 1000, seed: int = 0) -> Interval:
@@ -201,17 +195,13 @@ def plateau_fraction(steps: ArrayLike, errors: ArrayLike, t_c: ArrayLike, level:
     without one, may be NaN.
     """
     steps = as_times(steps, "steps")
-    require(
-        np.all(np.diff(steps) > 0) and np.isfinite(steps[-1]), f"steps must increase; got {steps.tolist()}"
-    )
+    require(np.all(np.diff(steps) > 0) and np.isfinite(steps[-1]), f"steps must increase; got {steps.tolist()}")
     errors, t_c = np.asarray(errors, dtype=float), np.asarray(t_c, dtype=float)
     require(
         errors.shape == (*t_c.shape, steps.size),
         f"errors must have shape {(*t_c.shape, steps.size)}, t_c's and then steps'; got {errors.shape}",
     )
-    require(
-        np.all(t_c >= 0), f"t_c must be at least 0, and np.inf for a trial that never converged; got {t_c!r}"
-    )
+    require(np.all(t_c >= 0), f"t_c must be at least 0, and np.inf for a trial that never converged; got {t_c!r}")
     require_fraction("level", level)
     starts, ends = np.concatenate([[0.0], steps[1:]]), np.concatenate([steps[1:], [math.inf]])
     end = np.where(np.isfinite(t_c), t_c, 0.0)[..., None]

@@ -36,7 +36,8 @@ class Neuron(Model):
             raise unknown("activation", self.activation, activations.NEURON_ACTIVATIONS)
         require_integer("degree", self.degree, 1)
         require(self.outer in ("extend", "clamp"), f"outer must be extend or clamp; got outer={self.outer!r}")
-        require(0 < self.scale < math.inf, f"scale must be a positive number; got scale={self.scale}")
+        positive = isinstance(self.scale, int | float) and 0 < self.scale < math.inf
+        require(positive, f"scale must be a positive number; got scale={self.scale!r}")
         wave = self.activation == "sine" or self.scale == 1.0
         require(wave, f"scale belongs to the sine; got scale={self.scale} for {self.activation!r}")
         check_initialiser(self.initialiser)

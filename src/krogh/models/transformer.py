@@ -5,7 +5,9 @@
     f = u·(a + W_2 GeLU(W_1 a + b_1) + b_2)
 
 The factor X before V is missing in print, and the shapes of W_2 and b_2 are repaired. There is no layer
-norm, dropout or weight tying. The source leaves d_mlp open: 4·d_emb unless given.
+norm, dropout or weight tying. The source leaves d_mlp open: 4·d_emb unless given. It does not say how embeddings
+are drawn either: N(0, 1), the package default of an embedding, is the default here; the affine layers' ±1/√d_emb
+makes all tokens nearly equal, and the source's size then does not learn (docs/parity.md).
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from krogh.tasks.base import Task
 from krogh.tasks.parity import Parity
 from krogh.values import structure
 
+EMBEDDINGS = ("E", "cls", "P")
+
 
 @model("parity-transformer")
 class ParityTransformer(Model):
@@ -38,6 +42,7 @@ class ParityTransformer(Model):
     attention: int = structure(default=8)
     hidden: int | None = structure(default=None)
     initialiser: str = structure(default="uniform")
+    embedding_initialiser: str = structure(default="normal")
 
     def __check_init__(self) -> None:
         for name in ("embedding", "heads", "attention"):
@@ -45,6 +50,7 @@ class ParityTransformer(Model):
         if self.hidden is not None:
             require_integer("hidden", self.hidden, 1)
         check_initialiser(self.initialiser)
+        check_initialiser(self.embedding_initialiser)
 
     def init(self, key: PRNGKeyArray, task: Task) -> Parameters:
         n, d, h, a = task.input_shape[0], self.embedding, self.heads, self.attention
@@ -64,10 +70,11 @@ class ParityTransformer(Model):
             "u": ((d,), d),
         }
         keys = jax.random.split(key, len(shapes))
-        return {
-            name: initialise(self.initialiser, key, shape, fan_in, shape[-1])
-            for key, (name, (shape, fan_in)) in zip(keys, shapes.items(), strict=True)
-        }
+        params = {}
+        for key, (name, (shape, fan_in)) in zip(keys, shapes.items(), strict=True):
+            initialiser = self.embedding_initialiser if name in EMBEDDINGS else self.initialiser
+            params[name] = initialise(initialiser, key, shape, fan_in, shape[-1])
+        return params
 
     def predict(self, params: Parameters, x: Float[Array, "batch n"]) -> Float[Array, " batch"]:
         attended = self.attend(params, x)

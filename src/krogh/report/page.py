@@ -119,9 +119,7 @@ def _sections(studies: list[Study], base: Path) -> list[_Section]:
             anchor += "-again"
         taken.add(anchor)
         prefix = f"{index}." if len(studies) > 1 else ""
-        figures = (
-            _figure(study, item, f"{prefix}{i}", base) for i, item in enumerate(study.figures, start=1)
-        )
+        figures = (_figure(study, item, f"{prefix}{i}", base) for i, item in enumerate(study.figures, start=1))
         sections.append(
             _Section(
                 study=study,

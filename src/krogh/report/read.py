@@ -84,9 +84,7 @@ def find_studies(folder: Path) -> list[Study]:
         raise KroghError(f"{folder} is {what}; give the folder of a study, or one that holds several")
     places = sorted({path.parent for pattern in _PATTERNS for path in folder.glob(pattern)})
     if not places:
-        raise KroghError(
-            f"no study in {folder}: there is no study.json in it or below; run a study into it first"
-        )
+        raise KroghError(f"no study in {folder}: there is no study.json in it or below; run a study into it first")
     return sorted((read_study(place) for place in places), key=lambda study: (study.name, str(study.folder)))
 
 
@@ -143,19 +141,14 @@ def _claim(data: dict[str, Any]) -> Claim:
         statement=_text(data, "statement", required=True),
         verdict=_choice(data, "verdict", VERDICTS),
         trials=int(trials) if trials is not None and math.isfinite(trials) else None,
-        **{
-            key: _text(data, key)
-            for key in ("name", "source", "statistic", "unit", "threshold", "source_value")
-        },
+        **{key: _text(data, key) for key in ("name", "source", "statistic", "unit", "threshold", "source_value")},
         reason=_text(data, "reason"),
         **{key: _real(data, key) for key in ("value", "low", "high")},
     )
 
 
 def _picture(data: dict[str, Any]) -> Picture:
-    picture = Picture(
-        **{key: _text(data, key) for key in ("name", "svg", "pdf", "data", "title", "caption", "alt")}
-    )
+    picture = Picture(**{key: _text(data, key) for key in ("name", "svg", "pdf", "data", "title", "caption", "alt")})
     if not picture.svg:
         raise _Damaged(f"the figure {picture.name!r} names no svg")
     for file in (picture.svg, picture.pdf, picture.data):

@@ -72,9 +72,7 @@ class AbstractParity(Task):
         noisy = bool(np.any(np.asarray(leaves.flip_probability) > 0))  # type: ignore[attr-defined]
         return replaced(self, "noisy", noisy)
 
-    def correct(
-        self, prediction: Float[Array, " size"], truth: Float[Array, " size"]
-    ) -> Bool[Array, " size"]:
+    def correct(self, prediction: Float[Array, " size"], truth: Float[Array, " size"]) -> Bool[Array, " size"]:
         """The sign of the prediction; a prediction of 0 is an error, as in the source's theory."""
         return prediction * truth > 0
 
@@ -156,9 +154,7 @@ class Parity(AbstractParity):
     noise: Float[AnyArray, ""] = data()
     noisy: bool = structure(default=True, internal=True)
 
-    def __init__(
-        self, n: int, k: int | None = None, support: Any = None, noise: Any = 0.0, noisy: bool = True
-    ):
+    def __init__(self, n: int, k: int | None = None, support: Any = None, noise: Any = 0.0, noisy: bool = True):
         self.n, self.noisy = n, noisy
         self.k = np.size(support) if k is None and support is not None else k  # type: ignore[assignment]
         require(self.k is not None, "a parity needs k or a support; got neither")

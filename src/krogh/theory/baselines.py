@@ -46,9 +46,7 @@ def search_quantile(probability: float, hypotheses: int, copies: int = 1) -> flo
     return max(1.0, math.ceil(steps * (1 - 1e-12)))  # rounding must not push an exact whole number up
 
 
-def simulate_random_search(
-    n: int, k: int, *, trials: int, copies: int = 1, seed: int = 0
-) -> NDArray[np.int64]:
+def simulate_random_search(n: int, k: int, *, trials: int, copies: int = 1, seed: int = 0) -> NDArray[np.int64]:
     """Steps that random exhaustive search takes, simulated `trials` times; shape (trials,).
 
     Each step, each copy draws a k-subset of {0, ..., n-1} uniformly (as its rank among all of them) and tests

@@ -159,9 +159,7 @@ def _split(gradient: ArrayLike, support: Iterable[int]) -> tuple[Array, Array]:
     require(magnitude.ndim == 1, f"a gradient is a vector; got shape {magnitude.shape}")
     members, n = list(support), len(magnitude)
     subset_mask(members, n)
-    require(
-        0 < len(members) < n, f"a gap needs 1 to n-1={n - 1} relevant coordinates out of {n}; got {members}"
-    )
+    require(0 < len(members) < n, f"a gap needs 1 to n-1={n - 1} relevant coordinates out of {n}; got {members}")
     inside = np.zeros(n, dtype=bool)
     inside[members] = True
     return magnitude[inside], magnitude[~inside]

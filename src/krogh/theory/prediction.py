@@ -45,9 +45,7 @@ class Prediction:
         return parameters_of(self.function)
 
 
-def prediction(
-    name: str, *, source: str, constants: str
-) -> Callable[[Callable[..., dict[str, Any]]], Prediction]:
+def prediction(name: str, *, source: str, constants: str) -> Callable[[Callable[..., dict[str, Any]]], Prediction]:
     """Decorator that makes a `Prediction` of a function and registers it under `name`."""
 
     def file(function: Callable[..., dict[str, Any]]) -> Prediction:

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from krogh.errors import require, unknown
 from krogh.models.base import Parameters
 from krogh.training.schedules import Constant, Schedule
-from krogh.values import AnyArray, Value, data
+from krogh.values import AnyArray, Value, data, plain
 
 
 class Optimiser(Value):
@@ -98,7 +98,7 @@ class Adam(Optimiser):
             _check_not_negative(name, getattr(self, name))
         for name in ("b1", "b2"):
             inside = 0 <= float(getattr(self, name)) < 1
-            require(inside, f"{name} must be in [0, 1); got {name}={getattr(self, name)}")
+            require(inside, f"{name} must be in [0, 1); got {name}={plain(getattr(self, name))}")
 
     def init(self, params: Parameters) -> PyTree:
         return jax.tree.map(jnp.zeros_like, params), jax.tree.map(jnp.zeros_like, params)
@@ -122,4 +122,4 @@ class Adam(Optimiser):
 
 def _check_not_negative(name: str, number: Any) -> None:
     allowed = bool(np.all(np.asarray(number) >= 0)) and bool(np.all(np.isfinite(np.asarray(number))))
-    require(allowed, f"{name} must be a finite number ≥ 0; got {name}={number}")
+    require(allowed, f"{name} must be a finite number ≥ 0; got {name}={plain(number)}")

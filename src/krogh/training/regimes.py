@@ -89,9 +89,7 @@ class Offline(Regime):
     def sample(self, task: Task, key: PRNGKeyArray) -> Raw:
         return task.draw(jax.random.fold_in(key, 0), _room(self))
 
-    def feed(
-        self, task: Task, key: PRNGKeyArray, start: Int[Array, ""], steps: int
-    ) -> Int[Array, "steps batch"]:
+    def feed(self, task: Task, key: PRNGKeyArray, start: Int[Array, ""], steps: int) -> Int[Array, "steps batch"]:
         m = jnp.asarray(self.m).astype(jnp.uint32)
         within = jnp.arange(steps * self.batch_size, dtype=jnp.uint32).reshape(steps, self.batch_size)
         # start·B may pass 2^32: multiply bit by bit, highest first, and divide by m as it grows.

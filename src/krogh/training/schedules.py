@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from krogh.errors import require
-from krogh.values import AnyArray, Value, data
+from krogh.values import AnyArray, Value, data, plain
 
 
 class Schedule(Value):
@@ -52,7 +52,8 @@ class Cosine(Schedule):
 
     def __check_init__(self) -> None:
         ordered = 0 <= float(self.warmup) < float(self.horizon)
-        require(ordered, f"need 0 ≤ warmup < horizon; got warmup={self.warmup}, horizon={self.horizon}")
+        warmup, horizon = plain(self.warmup), plain(self.horizon)
+        require(ordered, f"need 0 ≤ warmup < horizon; got warmup={warmup}, horizon={horizon}")
 
     def factor(self, step: Int[Array, ""]) -> Float[Array, ""]:
         t = step.astype(jnp.float32)

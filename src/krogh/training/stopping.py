@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 
 from krogh.errors import require, require_integer
 from krogh.tasks.base import Task
-from krogh.values import AnyArray, Value, data, structure
+from krogh.values import AnyArray, Value, data, plain, structure
 
 EXACT = "exact"
 
@@ -42,7 +42,7 @@ class Stopping(Value):
             require(is_size, f"validation must be a sample size or 'exact'; got {self.validation!r}")
             require_integer("validation", self.validation, 1)
         inside = 0.0 < float(self.accuracy) <= 1.0
-        require(inside, f"accuracy must be in (0, 1]; got accuracy={self.accuracy}")
+        require(inside, f"accuracy must be in (0, 1]; got accuracy={plain(self.accuracy)}")
         budget, every = int(self.budget), self.check_every
         require_integer("budget", budget, 1)
         require(

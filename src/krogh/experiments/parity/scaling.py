@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,8 +17,8 @@ import polars as pl
 from krogh.engine import Trial, Trials, sweep
 from krogh.errors import KroghError
 from krogh.lab import Claim, Experiment, Figure, Results, claim, experiment, figures, setting
-from krogh.lab.fits import Fit, elbow, scaling_fit
-from krogh.lab.statistics import Interval, bootstrap_quantile
+from krogh.lab.fits import Fit, elbow, scaling_fit, straightness
+from krogh.lab.statistics import Interval, bootstrap_quantile, quantile
 from krogh.models import configuration
 from krogh.models.configurations import configuration_title
 from krogh.tasks import Parity
@@ -25,6 +26,8 @@ from krogh.training import Online, Sgd, Stopping, Training
 from krogh.values import describe
 
 SOURCE = "dissertation, Figure 5.1 right and Figure B.6"
+CHECK_EVERY = 10
+RESOLVED = 5  # a median of five check intervals is known to within a tenth
 
 RATES = {
     **dict.fromkeys(("i", "ii", "iii"), 1.0),
@@ -61,7 +64,7 @@ class Scaling(Experiment[Settings]):
     )
 
     def trials(self, settings: Settings) -> list[Trials]:
-        stopping = Stopping(budget=settings.budget, validation=settings.validation)
+        stopping = Stopping(budget=settings.budget, validation=settings.validation, check_every=CHECK_EVERY)
         cohorts = []
         for name, k, n in itertools.product(settings.configurations, settings.ks, settings.ns):
             if n < k:
@@ -88,9 +91,7 @@ class Scaling(Experiment[Settings]):
         for k in results.settings.ks:
             chosen = configuration_filter(name, k)
             grouped[k] = {
-                n: Results(
-                    table.filter(chosen, pl.col("task.k") == k, pl.col("task.n") == n), None, ""
-                ).times()
+                n: Results(table.filter(chosen, pl.col("task.k") == k, pl.col("task.n") == n), None, "").times()
                 for n in results.settings.ns
             }
         return grouped
@@ -109,9 +110,7 @@ class Scaling(Experiment[Settings]):
             if not shown:
                 continue
             fit = scaling_fit(by_n)
-            low, value, high = (
-                [getattr(p, part) for p in shown.values()] for part in ("low", "value", "high")
-            )
+            low, value, high = ([getattr(p, part) for p in shown.values()] for part in ("low", "value", "high"))
             figures.interval_band(ax, list(shown), low, value, high, color=color)
             label = f"k = {k}" + (f", slope {fit.exponent.value:.2f}" if fit.points >= 2 else "")
             figures.direct_label(ax, list(shown), value, label, color=color)
@@ -126,7 +125,7 @@ class Scaling(Experiment[Settings]):
         caption = (
             f"Median over {settings.seeds} seeds, failures counted as infinite; bands are 95% bootstrap intervals; "
             f"a curve ends where more than half of the seeds fail within {settings.budget:,} steps. Batch "
-            f"{settings.batch_size}, rate {rate_of(name):g}, checked every 10 steps on {settings.validation} examples."
+            f"{settings.batch_size}, rate {rate_of(name):g}, checked every {CHECK_EVERY} steps on {settings.validation} examples."
         )
         return Figure(f"scaling-{name.replace('*', 'star-')}", title, caption, fig, data)
 
@@ -134,31 +133,24 @@ class Scaling(Experiment[Settings]):
 def rate_of(name: str) -> float:
     """The rate of Figure B.6 for a configuration."""
     if name not in RATES:
-        raise KroghError(
-            f"Figure B.6 has no SGD rate for configuration {name!r}; choose among {', '.join(RATES)}"
-        )
+        raise KroghError(f"Figure B.6 has no SGD rate for configuration {name!r}; choose among {', '.join(RATES)}")
     return RATES[name]
 
 
 def configuration_filter(name: str, k: int) -> pl.Expr:
     """The rows of a configuration: those whose model fields are all its own."""
     described = describe(configuration(name, k))
-    fields = {"model": described.pop("kind")} | {
-        f"model.{field}": value for field, value in described.items()
-    }
+    fields = {"model": described.pop("kind")} | {f"model.{field}": value for field, value in described.items()}
     return pl.all_horizontal(pl.col(path) == value for path, value in fields.items() if value is not None)
 
 
-def _claims_of(
-    name: str, grouped: dict[int, dict[int, np.ndarray]], results: Results[Settings]
-) -> list[Claim]:
+def _claims_of(name: str, grouped: dict[int, dict[int, np.ndarray]], results: Results[Settings]) -> list[Claim]:
     settings = results.settings
     fits = {k: fit for k, by_n in grouped.items() if (fit := scaling_fit(by_n)).points >= 3}
     trials = len(results.table)
     shared = {"source": SOURCE, "trials": trials}
-    enough = settings.seeds >= 20
-    too_small = f"{settings.seeds} seeds per point are too few"
     title = configuration_title(name)
+    verdict_limits = {k: _limits(settings, grouped[k]) for k in fits}
     found = []
     for k, fit in fits.items():
         found.append(
@@ -167,11 +159,10 @@ def _claims_of(
                 f"{title}, k = {k}: the median time follows a power law of n over n = "
                 f"{min(settings.ns)}–{max(n for n in grouped[k])}.",
                 statistic="R² of the log-log fit",
-                interval=Interval(fit.r_squared, fit.r_squared, fit.r_squared, 0.95, "least squares"),
+                interval=straightness(grouped[k]),
                 at_least=0.95,
                 source_value=f"t_c ∝ n^(αk); our exponent {fit.exponent}",
-                enough=enough,
-                too_small=too_small,
+                **verdict_limits[k],
                 **shared,
             )
         )
@@ -182,10 +173,9 @@ def _claims_of(
                 f"{title}: k = {upper} is steeper in n than k = {lower}.",
                 statistic=f"slope(k={upper}) − slope(k={lower})",
                 interval=_difference(fits[upper], fits[lower]),
-                at_least=0.0,
+                above=0.0,
                 source_value="larger k steeper",
-                enough=enough,
-                too_small=too_small,
+                **(verdict_limits[upper] if verdict_limits[lower]["enough"] else verdict_limits[lower]),
                 **shared,
             )
         )
@@ -198,14 +188,22 @@ def _claims_of(
                     f"{title}, k = {k}: the exponent grows with n (the elbow).",
                     statistic="slope of the upper half of n − slope of the lower half",
                     interval=bend.difference,
-                    at_least=0.0,
+                    above=0.0,
                     source_value="exponent worsens at larger n (Figure 5.2 right)",
-                    enough=enough,
-                    too_small=too_small,
+                    **verdict_limits[k],
                     **shared,
                 )
             )
     return found
+
+
+def _limits(settings: Settings, by_n: dict[int, np.ndarray]) -> dict[str, Any]:
+    """Whether a scale can decide anything about a slope: enough seeds, and times well above the check interval."""
+    shortest = min(quantile(times) for times in by_n.values())
+    if settings.seeds < 20:
+        return {"enough": False, "too_small": f"{settings.seeds} seeds per point are too few"}
+    coarse = f"the shortest median is {shortest:.0f} steps, too few to resolve with a check every {CHECK_EVERY}"
+    return {"enough": shortest >= RESOLVED * CHECK_EVERY, "too_small": coarse}
 
 
 def _difference(upper: Fit, lower: Fit) -> Interval:

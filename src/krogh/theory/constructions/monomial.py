@@ -43,9 +43,7 @@ def monomial(
         "u": np.array([float(weight) for weight in weights]),
     }
     model = power_mlp(task.k, task.k)
-    return parity_construction(
-        "parity/monomial", task, model, params, task.k, f"u·(Wx + b)^{task.k}", tolerance=1e-6
-    )
+    return parity_construction("parity/monomial", task, model, params, task.k, f"u·(Wx + b)^{task.k}", tolerance=1e-6)
 
 
 def quadrature(k: int, spacing: Fraction) -> tuple[list[Fraction], list[Fraction]]:

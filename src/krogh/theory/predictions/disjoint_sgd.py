@@ -16,9 +16,7 @@ HORIZON_FACTOR = {"printed": 6.0, "repaired": 48.0}
 """K in the horizon; repaired by 4 for C and by 2 for the exponent of Lemma B.9."""
 
 
-def sgd_horizon(
-    block_size: int, k: int, epsilon: float, delta: float, variant: Variant = "repaired"
-) -> float:
+def sgd_horizon(block_size: int, k: int, epsilon: float, delta: float, variant: Variant = "repaired") -> float:
     """The least T with T >= K log(2nT/delta) log(2k/epsilon) (3n'-2)^(2k-1), n = k n'; as a whole number."""
     require_integer("block_size", block_size, 2)
     require_integer("k", k, 1)

@@ -14,8 +14,8 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
-    "krogh.errors": ("KroghError",),
-    "krogh.tasks": ("DisjointParity", "Examples", "Parity", "ParityControl", "Task", "task"),
+    "krogh.errors": ("KroghError", "require"),
+    "krogh.tasks": ("BooleanTask", "DisjointParity", "Examples", "Parity", "ParityControl", "Task", "task"),
     "krogh.models": (
         "DisjointPolyNet",
         "Mlp",

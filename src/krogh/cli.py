@@ -157,7 +157,7 @@ def bench(
 def main() -> None:
     """Entry point: a KroghError becomes one line on standard error and exit code 2."""
     try:
-        code = app(result_action="return_value")
+        code = app(sys.argv[1:], result_action="return_value")
     except KroghError as problem:
         print(f"krogh: {problem}", file=sys.stderr)
         sys.exit(2)

@@ -6,7 +6,9 @@ A message echoes what was given, says what is allowed, and names the nearest val
 from __future__ import annotations
 
 import difflib
+import operator
 from collections.abc import Iterable
+from typing import Any
 
 
 class KroghError(ValueError):
@@ -28,9 +30,12 @@ def unknown(kind: str, given: str, allowed: Iterable[str]) -> KroghError:
     return KroghError(f"unknown {kind} {given!r}{hint} (known: {listed})")
 
 
-def require_integer(name: str, value: object, low: int, high: int | None = None) -> None:
+def require_integer(name: str, value: Any, low: int, high: int | None = None) -> None:
     """Require `value` to be an integer in [low, high]."""
-    is_integer = hasattr(value, "__index__") and not isinstance(value, bool)
-    within = is_integer and low <= int(value) and (high is None or int(value) <= high)  # type: ignore[call-overload]
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    within = number is not None and low <= number and (high is None or number <= high)
     allowed = f"at least {low}" if high is None else f"between {low} and {high}"
     require(within, f"{name} must be an integer {allowed}; got {name}={value!r}")

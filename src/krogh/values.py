@@ -34,17 +34,18 @@ class Value(eqx.Module):
     kind: ClassVar[str] = ""
 
 
-def structure(*, internal: bool = False, **options: Any) -> Any:
+def structure(*, internal: bool = False, fitted: bool = False, **options: Any) -> Any:
     """A field that decides the program: equal across the trials of a cohort.
 
-    An `internal` one is set by the engine when it fits a cohort, and not shown to people.
+    An `internal` one follows from the others and is not shown to people. A `fitted` one is set when a cohort is
+    fitted, and is no part of what a trial is: neither of its identity nor of what makes trials stack.
     """
-    return eqx.field(static=True, metadata={"internal": internal}, **options)
+    return eqx.field(static=True, metadata={"internal": internal or fitted, "fitted": fitted}, **options)
 
 
-def data(dtype: Any = np.float32, **options: Any) -> Any:
+def data(dtype: Any = np.float32, *, optional: bool = False, **options: Any) -> Any:
     """A field that is read by the program: may differ between the trials of a cohort."""
-    return eqx.field(converter=lambda given: _leaf(given, dtype), **options)
+    return eqx.field(converter=lambda given: None if optional and given is None else _leaf(given, dtype), **options)
 
 
 def traced(given: Any) -> bool:
@@ -134,6 +135,8 @@ def _static_fields(value: Any) -> Any:
         return type(value).__name__
     fields: dict[str, Any] = {"kind": f"{type(value).__module__}.{type(value).__qualname__}"}
     for field in dataclasses.fields(value):
+        if field.metadata.get("fitted"):
+            continue
         part = getattr(value, field.name)
         static = field.metadata.get("static", False)
         fields[field.name] = plain(part) if static else _static_fields(part)

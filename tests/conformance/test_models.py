@@ -24,13 +24,15 @@ from krogh.models.neuron import Neuron
 from krogh.models.polynet import DisjointPolyNet, PolyNet
 from krogh.registry import MODELS
 from krogh.tasks import DisjointParity, Examples, Parity, Task
+from krogh.tasks.parity import AbstractParity
 from krogh.training.losses import LOSSES
 
 KEY = jax.random.key(7)
 SIZE = 31  # odd, so that labels cannot cancel
 NAMES = list(MODELS)
+QUICK = {"xla_backend_optimization_level": 0}  # compiling a draw costs more here than running it
 
-draw = jax.jit(lambda model, key, task: model.init(key, task))
+draw = jax.jit(lambda model, key, task: model.init(key, task), compiler_options=QUICK)
 predict = jax.jit(lambda model, params, x: model.predict(params, x))
 
 
@@ -53,7 +55,7 @@ def signs(n: int, size: int = SIZE) -> np.ndarray:
 def case(request) -> tuple[Model, Task, dict, Examples]:
     """A model, its task, parameters and a batch."""
     model, task = MODELS[request.param].example()
-    batch = jax.jit(lambda: task.batch(KEY, SIZE))()
+    batch = jax.jit(lambda: task.batch(KEY, SIZE), compiler_options=QUICK)()
     return model, task, init(model, KEY, task), jax.tree.map(np.asarray, batch)
 
 
@@ -124,6 +126,8 @@ def test_parameters_are_drawn_independently_of_each_other(case):
 
 def test_initial_parameters_know_the_task_only_by_its_shape(case):
     model, task, params, _ = case
+    if not isinstance(task, AbstractParity):
+        pytest.skip("the task hides no support")
     elsewhere = np.asarray(task.support).copy()
     elsewhere[-1] = task.n - 1
     moved = type(task)(n=task.n, k=task.k, support=elsewhere)
@@ -186,7 +190,8 @@ def test_a_batch_predicts_as_its_examples_one_by_one(case):
 def test_many_parameters_at_once_predict_as_one_at_a_time(case):
     model, task, params, batch = case
     keys = jnp.stack([jax.random.key(8), KEY])
-    many = jax.tree.map(np.asarray, jax.jit(jax.vmap(lambda key: model.init(key, task)))(keys))
+    draw_many = jax.jit(jax.vmap(lambda key: model.init(key, task)), compiler_options=QUICK)
+    many = jax.tree.map(np.asarray, draw_many(keys))
     assert same({name: leaf[1] for name, leaf in many.items()}, params)
     out = np.asarray(jax.jit(jax.vmap(model.predict, in_axes=(0, None)))(many, batch.x))
     for place in range(2):

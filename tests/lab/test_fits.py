@@ -56,9 +56,7 @@ def test_fit_agrees_with_linregress():
         assert fit.exponent.value == pytest.approx(oracle.slope)
         assert fit.prefactor == pytest.approx(math.exp(oracle.intercept))
         assert fit.r_squared == pytest.approx(oracle.rvalue**2)
-        assert (fit.exponent.low, fit.exponent.high) == pytest.approx(
-            (oracle.slope - half, oracle.slope + half)
-        )
+        assert (fit.exponent.low, fit.exponent.high) == pytest.approx((oracle.slope - half, oracle.slope + half))
         assert fit.residual == pytest.approx(np.sum((np.log(y) - oracle.intercept - oracle.slope * u) ** 2))
 
 
@@ -136,9 +134,7 @@ def test_scaling_fit_does_not_depend_on_the_order_of_the_groups():
 def test_sizes_where_most_trials_fail_end_the_curve():
     groups = lognormal_groups({n: n**2.0 for n in (10, 20, 30, 40)})
     groups[40] = np.where(np.arange(200) < 120, INF, groups[40])  # 60% fail: no median
-    groups[30] = np.where(
-        groups[30] > np.quantile(groups[30], 0.7), INF, groups[30]
-    )  # 30% fail: median stays
+    groups[30] = np.where(groups[30] > np.quantile(groups[30], 0.7), INF, groups[30])  # 30% fail: median stays
     fit = scaling_fit(groups)
     assert (fit.points, fit.dropped) == (3, 1)
     assert fit.exponent.contains(2.0) and math.isfinite(fit.exponent.high)
@@ -166,9 +162,7 @@ def test_single_trials_have_a_fit_and_a_point_interval():
 
 def test_the_right_law_is_preferred():
     power = compare_laws(lognormal_groups({n: n**2.0 for n in range(10, 60, 10)}, trials=2000))
-    exponential = compare_laws(
-        lognormal_groups({n: math.exp(0.2 * n) for n in range(10, 60, 10)}, trials=2000)
-    )
+    exponential = compare_laws(lognormal_groups({n: math.exp(0.2 * n) for n in range(10, 60, 10)}, trials=2000))
     assert power.preferred == "power" and power.delta_aic > 2 and power.power_share > 0.95
     assert exponential.preferred == "exponential" and exponential.power_share < 0.05
     assert exponential.exponential.exponent.value == pytest.approx(0.2, rel=0.02)

@@ -42,9 +42,7 @@ def test_quantile_is_the_first_time_at_which_the_ecdf_reaches_q(times, q):
     assert len(earlier) / len(times) < q or (q == 0 and not earlier)
 
 
-@given(
-    arrays(float, st.integers(1, 30), elements=st.integers(0, 5)), st.sampled_from([0.1, 0.25, 0.5, 0.9, 1.0])
-)
+@given(arrays(float, st.integers(1, 30), elements=st.integers(0, 5)), st.sampled_from([0.1, 0.25, 0.5, 0.9, 1.0]))
 def test_quantile_agrees_with_numpy_when_nothing_is_censored(times, q):
     assert quantile(times, q) == np.quantile(times, q, method="inverted_cdf")
 
@@ -69,9 +67,7 @@ def test_resampled_positions_follow_the_law_of_real_resamples():
     """Chi-square of order statistics drawn through Beta variables against literal resampling."""
     size, ranks, draws = 7, [2, 4, 7], 40_000
     quick = resampled_positions(size, ranks, draws, np.random.default_rng(0))
-    literal = np.sort(np.random.default_rng(1).integers(size, size=(draws, size)), axis=1)[
-        :, np.array(ranks) - 1
-    ]
+    literal = np.sort(np.random.default_rng(1).integers(size, size=(draws, size)), axis=1)[:, np.array(ranks) - 1]
     assert np.all(np.diff(quick, axis=1) >= 0)
     codes = [positions @ [49, 7, 1] for positions in (quick, literal)]
     table = np.stack([np.bincount(code, minlength=343) for code in codes])
@@ -207,9 +203,7 @@ def product_limit(times, observed, t):
     return survival
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from([0.0, 1.0, 2.0, 3.0, 5.0]), st.booleans()), min_size=1, max_size=12)
-)
+@given(st.lists(st.tuples(st.sampled_from([0.0, 1.0, 2.0, 3.0, 5.0]), st.booleans()), min_size=1, max_size=12))
 def test_kaplan_meier_is_the_product_limit(pairs):
     times, observed = map(list, zip(*pairs, strict=True))
     curve = kaplan_meier(times, observed)

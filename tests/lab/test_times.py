@@ -28,9 +28,7 @@ def test_distance_is_the_supremum_over_the_grid(times, p, every):
     grid = np.arange(0, horizon + 1)
     law = 1 - (1 - p) ** (every * (grid // every))
     gaps = np.abs((times[:, None] <= grid).mean(axis=0) - law)
-    assert geometric_ks(times, p, every=every, horizon=horizon).distance == pytest.approx(
-        gaps.max(), abs=1e-12
-    )
+    assert geometric_ks(times, p, every=every, horizon=horizon).distance == pytest.approx(gaps.max(), abs=1e-12)
     finite = times[np.isfinite(times)]
     if finite.size:
         upto = gaps[: int(finite.max()) + 1].max()

@@ -18,7 +18,8 @@ from krogh.tasks import DisjointParity, Parity, ParityControl, signs
 
 KEY = jax.random.key(5)
 LENGTHS = [1, 31, 32, 33, 64, 100]
-batch = jax.jit(lambda task, key, size: task.batch(key, size), static_argnums=2)
+QUICK = {"xla_backend_optimization_level": 0}  # compiling a draw costs more here than running it
+batch = jax.jit(lambda task, key, size: task.batch(key, size), static_argnums=2, compiler_options=QUICK)
 unpack = jax.jit(signs.unpack, static_argnums=1)
 quiet = settings(database=None, deadline=None, max_examples=25)
 
@@ -119,6 +120,16 @@ def test_noise_flips_labels_and_leaves_inputs_and_truth(noise):
     assert abs(agreement - (1 - 2 * noise)) <= 9 * math.sqrt(noise * (1 - noise) / size)
 
 
+@pytest.mark.parametrize("n", [32, 64])
+def test_noise_does_not_read_the_bits_of_the_input(n):
+    """Whole words are used, so noise from the same words would correlate with some bit."""
+    noise, size = 0.25, 1 << 14
+    drawn = batch(Parity(n=n, k=3, noise=noise), KEY, size)
+    centred = (np.asarray(drawn.y) != np.asarray(drawn.truth)) - noise
+    correlation = centred @ np.asarray(drawn.x, np.float64) / size
+    assert np.abs(correlation).max() < 4.5 * math.sqrt(noise * (1 - noise) / size)
+
+
 def test_more_noise_flips_a_superset():
     flips = []
     for noise in (0.1, 0.2, 0.4):
@@ -130,7 +141,7 @@ def test_more_noise_flips_a_superset():
 def test_a_cohort_mixes_supports_and_noise():
     tasks = [Parity(n=40, support=s, noise=p) for s, p in [((0, 1), 0.0), ((3, 39), 0.3), ((31, 32), 0.1)]]
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *tasks)
-    together = jax.jit(jax.vmap(lambda one: one.batch(KEY, 64)))(stacked)
+    together = jax.jit(jax.vmap(lambda one: one.batch(KEY, 64)), compiler_options=QUICK)(stacked)
     for place, one in enumerate(tasks):
         for part, alone in zip(together, batch(one, KEY, 64), strict=True):
             assert np.array_equal(np.asarray(part)[place], alone)

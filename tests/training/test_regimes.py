@@ -21,11 +21,13 @@ KEY = jax.random.key(9)
 TASK = Parity(n=40, k=3)
 SMALL = Parity(n=5, k=2)
 
+QUICK = {"xla_backend_optimization_level": 0}  # compiling a draw costs more here than running it
 feed = jax.jit(
     lambda regime, key, start, steps: regime.feed(TASK, key, start, steps),
     static_argnames="steps",
+    compiler_options=QUICK,
 )
-order = jax.jit(shuffled)
+order = jax.jit(shuffled, compiler_options=QUICK)
 
 
 def at(step: int):
@@ -103,7 +105,7 @@ def streams(batch_size: int) -> dict[int, np.ndarray]:
     """A long stream of indices for every sample size, as one program: m is data."""
     steps = -(-4 * max(SIZES) // batch_size)
     regimes = stacked([Offline(m, batch_size=batch_size) for m in SIZES])
-    many = jax.jit(jax.vmap(lambda regime: regime.feed(TASK, KEY, at(0), steps)))(regimes)
+    many = jax.jit(jax.vmap(lambda regime: regime.feed(TASK, KEY, at(0), steps)), compiler_options=QUICK)(regimes)
     assert many.shape == (len(SIZES), steps, batch_size) and many.dtype == jnp.int32
     return {m: np.asarray(stream).ravel() for m, stream in zip(SIZES, many, strict=True)}
 
@@ -260,7 +262,7 @@ def test_offline_batches_do_not_depend_on_the_room():
         sample = regime.sample(TASK, KEY)
         return jax.vmap(lambda part: regime.batch(TASK, sample, part)[0])(fed)
 
-    batches = jax.jit(batches)
+    batches = jax.jit(batches, compiler_options=QUICK)
     assert same(batches(Offline(10, batch_size=4, capacity=10)), batches(Offline(10, 4, capacity=64)))
 
 

@@ -26,7 +26,7 @@ def run_benchmark(seconds: float, *, million: bool, out: Path | None, as_json: b
         workload.krogh_cohort(seconds),
     ]
     study = histogram_study() if million else None
-    found = {
+    found: dict[str, Any] = {
         "device": device_in_words(),
         "date": datetime.now(UTC).date().isoformat(),
         "versions": versions(),

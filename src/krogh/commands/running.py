@@ -20,7 +20,7 @@ from krogh.commands.inspecting import parse_settings
 from krogh.errors import require, unknown
 from krogh.lab.claim import NOT_REPRODUCED, Claim
 from krogh.lab.experiment import SCALES
-from krogh.lab.study import Progress, run_study
+from krogh.lab.study import Progress, check_study, run_study
 from krogh.report.numbers import estimate
 
 MARKS = {"reproduced": "[green]✓[/green]", "not reproduced": "[red]✗[/red]", "inconclusive": "[yellow]–[/yellow]"}
@@ -43,8 +43,8 @@ def run_experiments(
     folder = Path("runs") / scale if out is None else out
     settings = parse_settings(changes)
     experiments = [registry.EXPERIMENTS[name]() for name in chosen]
-    for experiment in experiments:  # refuse a bad setting before the first experiment trains
-        experiment.settings(scale, settings)
+    for experiment in experiments:  # refuse whatever is wrong before the first experiment trains
+        check_study(experiment, scale, folder, changes=settings, weights=weights)
     console = Console(stderr=as_json)
     answers: dict[str, list[dict[str, Any]]] = {}
     missed = False

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Int, PyTree
 
 from krogh.engine.round import Constants, Over, State, over_block
@@ -61,8 +62,16 @@ def allowed_errors(trial: Trial) -> Int[Array, ""]:
 
 def constants_of(trial: Trial) -> Constants:
     """The constants of a trial's rounds."""
-    prefix = trial.task.draw(trial.key(VALIDATION), PREFIX)
-    return Constants(trial.key(DATA), prefix, allowed_errors(trial))
+    return Constants(trial.key(DATA), _prefix(trial), allowed_errors(trial))
+
+
+def _prefix(trial: Trial) -> Raw:
+    """A few examples of the validation sample, none of them twice: a repeated one would count its error twice."""
+    if trial.training.stopping.validation != EXACT:
+        return trial.task.draw(trial.key(VALIDATION), PREFIX)
+    size = trial.training.stopping.size(trial.task)
+    chosen = np.random.default_rng(0).choice(size, min(PREFIX, size), replace=False)
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf[chosen]), trial.task.population())
 
 
 def check_block(trials: Trial, constants: Constants, states: State, block: int) -> State:
@@ -85,12 +94,12 @@ def check_block(trials: Trial, constants: Constants, states: State, block: int) 
     noted = jnp.where(reached & (states.reached < 0), states.step, states.reached)
     status = jnp.where((status == FAILED) & (noted >= 0), CONVERGED, status)
     status = jnp.where(running & ~healthy, DIVERGED, status)
-    accuracy = 1.0 - wrong / size
+    accuracy = jnp.where(hopeful, 1.0 - wrong / size, states.accuracy)
     return states._replace(
         status=status.astype(jnp.int32),
         streak=streak,
         reached=noted,
-        accuracy=jnp.where(hopeful, accuracy, states.accuracy).astype(jnp.float32),
+        accuracy=jnp.where(status == DIVERGED, jnp.nan, accuracy).astype(jnp.float32),
     )
 
 

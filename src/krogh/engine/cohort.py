@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from krogh.engine.trial import Trial
 from krogh.errors import require
-from krogh.values import columns, digest, replaced, structure_of
+from krogh.values import columns, digest, plain, replaced, structure_of
 
 
 class Trials:
@@ -91,7 +92,8 @@ class Trials:
         for place, array in self._stacked.items():
             chosen = array[positions]
             if chosen.ndim > 1:
-                shared[paths[place]] = [str(row.tolist()) for row in chosen]
+                whole = np.issubdtype(chosen.dtype, np.integer)
+                shared[paths[place]] = [json.dumps(row.tolist() if whole else plain(row)) for row in chosen]
             elif np.issubdtype(chosen.dtype, np.floating):
                 values, inverse = np.unique(chosen, return_inverse=True)
                 shared[paths[place]] = np.array([float(str(value)) for value in values])[inverse]
@@ -131,6 +133,9 @@ def sweep(trial: Trial, **fields: Iterable[Any]) -> list[Trials]:
 
     Seeds vary fastest and are never materialised one by one.
     """
+    for path, values in fields.items():
+        several = isinstance(values, Iterable) and not isinstance(values, str)
+        require(several, f"sweep needs several values for {path}; got {values!r} (try [{values!r}])")
     axes = {path.replace("__", "."): list(values) for path, values in fields.items() if path != "seed"}
     for path, values in axes.items():
         require(values, f"sweep needs at least one value for {path}; got none")
@@ -142,13 +147,10 @@ def sweep(trial: Trial, **fields: Iterable[Any]) -> list[Trials]:
             changed = replaced(changed, path, value)
         combined.append(changed)
     cohorts = stack(combined)
-    if seeds is None:
-        return cohorts
-    tied = "init_seed" not in axes and int(trial.init_seed) == int(trial.seed)
-    return [_with_seeds(cohort, seeds, ("seed", "init_seed") if tied else ("seed",)) for cohort in cohorts]
+    return cohorts if seeds is None else [_with_seeds(cohort, seeds) for cohort in cohorts]
 
 
-def _with_seeds(cohort: Trials, seeds: Iterable[int], fields: tuple[str, ...]) -> Trials:
+def _with_seeds(cohort: Trials, seeds: Iterable[int]) -> Trials:
     numbers = np.asarray(seeds if isinstance(seeds, range) else list(seeds))
     whole = numbers.size > 0 and np.issubdtype(numbers.dtype, np.integer)
     require(whole and numbers.min() >= 0 and numbers.max() < 2**32, "seeds must be integers in 0..2^32-1")
@@ -156,6 +158,6 @@ def _with_seeds(cohort: Trials, seeds: Iterable[int], fields: tuple[str, ...]) -
     count = len(cohort) * len(numbers)
     stacked = {place: np.repeat(array, len(numbers), axis=0) for place, array in cohort._stacked.items()}
     for place, path in enumerate(_leaf_paths(cohort.template)):
-        if path in fields:
+        if path == "seed":
             stacked[place] = np.tile(numbers, len(cohort))
     return Trials(cohort.template, stacked, count)

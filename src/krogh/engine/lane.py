@@ -7,10 +7,10 @@ GPU the last few go on in a smaller block.
 
 from __future__ import annotations
 
-import functools
 import threading
 import time
 from collections import deque
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ import numpy as np
 from krogh.engine import program
 from krogh.engine.checking import CONVERGED, DIVERGED, EMPTY, FAILED, RUNNING
 from krogh.engine.cohort import Trials
+from krogh.engine.compiling import requested
 from krogh.engine.memory import Plan
 from krogh.engine.round import State
 from krogh.engine.trial import Trial
@@ -27,7 +28,8 @@ from krogh.engine.trial import Trial
 CHUNK_SHARE = 0.08
 CHUNK_SECONDS = 0.4
 FIRST_ROUNDS = 5
-TAIL = 16
+RUNG = 8
+TYPICAL_AFTER = 16
 
 
 @dataclass
@@ -91,34 +93,6 @@ class Usage:
 
 
 _PERMUTE = jax.jit(program.permute)
-_COMPILING = threading.Lock()
-_PROGRAMS: dict[Any, Any] = {}
-
-
-def compiled(template: Trial, plan: Plan, device: Any, usage: Usage) -> Any:
-    """The program for `plan`, compiled at most once per structure, plan and device in this process."""
-    leaves, treedef = jax.tree.flatten(template)
-    shapes = tuple((np.shape(leaf), np.asarray(leaf).dtype.name) for leaf in leaves)
-    key = (treedef, shapes, plan, device)
-    with _COMPILING:
-        if key not in _PROGRAMS:
-            _PROGRAMS[key] = _compile(template, plan, device)
-            usage.compilations += 1
-        return _PROGRAMS[key]
-
-
-def _compile(template: Trial, plan: Plan, device: Any) -> Any:
-    sharding = jax.sharding.SingleDeviceSharding(device)
-
-    def shaped(shape: tuple[int, ...], dtype: Any) -> Any:
-        return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
-
-    trials = jax.tree.map(lambda leaf: shaped((plan.slots, *np.shape(leaf)), leaf.dtype), template)
-    empty = jax.eval_shape(lambda: program.empty_states(template, plan.slots))
-    states = jax.tree.map(lambda leaf: shaped(leaf.shape, leaf.dtype), empty)
-    fresh, number = shaped((plan.slots,), np.bool_), shaped((), np.int32)
-    advance = functools.partial(program.advance, block=plan.block)
-    return jax.jit(advance, donate_argnums=1).lower(trials, states, fresh, number, number).compile()
 
 
 @dataclass
@@ -132,14 +106,16 @@ class Lane:
     usage: Usage = field(default_factory=Usage)
 
     def __post_init__(self) -> None:
-        self._rounds = FIRST_ROUNDS
+        self._rounds = self._whole_probes(FIRST_ROUNDS)
         self._ended_steps = 0
         self._ended = 0
         self._open(self.plan)
 
     def _open(self, plan: Plan) -> None:
         self.plan = plan
-        self._advance = compiled(self.cohort.template, plan, self.device, self.usage)
+        self._advance = self._requested(plan).result()
+        if (rung := self._rung()) is not None:  # ready by the time the last trials need it
+            self._requested(rung)
         self._positions = np.full(plan.slots, -1, np.int64)
         self._fresh = np.zeros(plan.slots, bool)
         states = jax.eval_shape(lambda: program.empty_states(self.cohort.template, plan.slots))
@@ -170,21 +146,34 @@ class Lane:
         elif len(empty) and self.plan.block > 1:
             self._compact()
 
+    def _requested(self, plan: Plan) -> Future[Any]:
+        program_, first = requested(self.cohort.template, plan, self.device)
+        self.usage.compilations += first
+        return program_
+
     def _compact(self) -> None:
+        """Move the running trials to the first slots, and into a smaller block as soon as its program is there."""
         order = np.argsort(self._positions < 0, kind="stable").astype(np.int32)
         running = len(self.in_flight)
-        smaller = self.plan.block // TAIL
-        if 0 < running <= smaller:
-            self._states = _PERMUTE(self._states, self._put(order[:smaller]))
-            self._positions = self._positions[order[:smaller]]
-            self.plan = Plan(smaller, smaller)
-            self._advance = compiled(self.cohort.template, self.plan, self.device, self.usage)
-        elif not np.array_equal(order, np.arange(self.plan.slots)):
-            self._states = _PERMUTE(self._states, self._put(order))
-            self._positions = self._positions[order]
-        else:
-            return
-        self._fresh = np.zeros(self.plan.slots, bool)
+        rung = self._rung()
+        if rung is not None and 0 < running <= rung.slots:
+            smaller = self._requested(rung)
+            if smaller.done():
+                self._move(order[: rung.slots], rung, smaller.result())
+                return
+        if not np.array_equal(order, np.arange(self.plan.slots)):
+            self._move(order, self.plan, self._advance)
+
+    def _rung(self) -> Plan | None:
+        """The smaller block for the last trials; below eight a block's cost no longer falls with its size."""
+        size = self.plan.block // RUNG
+        return Plan(size, size) if size >= RUNG else None
+
+    def _move(self, order: np.ndarray, plan: Plan, advance: Any) -> None:
+        self._states = _PERMUTE(self._states, self._put(order))
+        self._positions = self._positions[order]
+        self.plan, self._advance = plan, advance
+        self._fresh = np.zeros(plan.slots, bool)
         self._trials = self._placed()
 
     def advance(self) -> Finished | None:
@@ -234,14 +223,18 @@ class Lane:
     def _plan_rounds(self, elapsed: float) -> None:
         """The next chunk: on a CPU by the clock; on a GPU a small share of a typical trial's length, since
         on average half a chunk is spent on a trial that has ended."""
-        template = self.cohort.template
-        every = template.training.stopping.check_every
+        every = self.cohort.template.training.stopping.check_every
         if self.plan.block == 1:
             factor = np.clip(CHUNK_SECONDS / max(elapsed, 1e-4), 0.5, 2.0)
             rounds = int(np.clip(self._rounds * factor, FIRST_ROUNDS, 100_000))
         else:
-            typical = self._ended_steps / self._ended if self._ended >= TAIL else 0.0
+            typical = self._ended_steps / self._ended if self._ended >= TYPICAL_AFTER else 0.0
             longest = float(np.max(np.asarray(self._states.step), initial=0))
             rounds = int(np.clip(CHUNK_SHARE * (typical or longest) / every, 1, 10_000))
-        per_probe = template.probe_every // every if template.probes else 1
-        self._rounds = -(-rounds // per_probe) * per_probe
+        self._rounds = self._whole_probes(rounds)
+
+    def _whole_probes(self, rounds: int) -> int:
+        """At least `rounds` rounds that end with a probe: the program counts rounds from a chunk's beginning."""
+        template = self.cohort.template
+        per_probe = template.probe_every // template.training.stopping.check_every if template.probes else 1
+        return -(-rounds // per_probe) * per_probe

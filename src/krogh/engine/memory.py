@@ -23,6 +23,8 @@ SHARE = {"cpu": 0.25, "gpu": 0.35}  # of the device, per lane; a GPU has two lan
 CPU_SLOTS = 8
 GPU_BLOCK = 8192
 GPU_BLOCKS = 2
+REFILLS = 4
+FEW = 128
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,9 @@ def plan(trial: Trial, count: int, device: Any, limit: int | None = None) -> Pla
         slots = min(CPU_SLOTS, max(1, (room - size.work) // max(1, size.state)), count)
         return Plan(int(max(1, slots)), 1)
     block = _power_of_two_below(min(GPU_BLOCK, room // (size.work + GPU_BLOCKS * size.state)))
-    block = min(block, _power_of_two_above(count))
+    # Fewer slots than trials, so that finished trials are replaced and do not run on; but not so few that the device
+    # waits for launches: a step of a hundred small networks takes it about as long as a step of one.
+    block = min(block, max(FEW, _power_of_two_below(count // REFILLS)), _power_of_two_above(count))
     blocks = min(GPU_BLOCKS, -(-count // block))
     return Plan(int(block * blocks), int(block))
 

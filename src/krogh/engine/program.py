@@ -42,13 +42,13 @@ def start(trial: Trial) -> State:
 
 def probed(trial: Trial, state: State) -> State:
     """The state with a row added to the trial's curve."""
-    size = min(trial.training.stopping.size(trial.task), PROBED)
+    whole = trial.training.stopping.size(trial.task) <= PROBED
     moment = Moment(
         trial.task,
         trial.model,
         state.params,
         trial.initial_params(),
-        trial.validation(size),
+        trial.validation(None if whole else PROBED),
         state.loss,
         state.step,
     )

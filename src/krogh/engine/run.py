@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import jax
 import numpy as np
 
 from krogh.engine.cohort import Trials
+from krogh.engine.compiling import requested
 from krogh.engine.lane import Finished, Lane, Usage, Waiting
 from krogh.engine.memory import Plan, plan
 from krogh.errors import KroghError
@@ -32,6 +33,23 @@ def lanes_here() -> list[Any]:
     return [device for device in devices for _ in range(LANES_PER_GPU if device.platform != "cpu" else 1)]
 
 
+def prepare(cohort: Trials, count: int) -> int:
+    """Ask for the program with which `count` trials of the cohort will be trained; how many were new."""
+    if not count:
+        return 0
+    fitted = cohort.fitted()
+    devices = _lanes_for(count)
+    return sum(
+        requested(fitted.template, plan(fitted.template, -(-count // len(devices)), device), device)[1]
+        for device in dict.fromkeys(devices)
+    )
+
+
+def _lanes_for(count: int) -> list[Any]:
+    lanes = lanes_here()
+    return lanes[:1] if count == 1 else lanes
+
+
 def run_cohort(
     cohort: Trials,
     positions: np.ndarray | None = None,
@@ -40,7 +58,7 @@ def run_cohort(
     keep_weights: bool = False,
     memory_limit: int | None = None,
     plan_override: Plan | None = None,
-) -> Iterator[Finished]:
+) -> Generator[Finished, None, None]:
     """Train the trials at `positions` (all unless given) and yield their records as they end.
 
     Closing the iterator stops the lanes after the chunk in flight.
@@ -50,8 +68,7 @@ def run_cohort(
         return
     usage = Usage() if usage is None else usage
     fitted = cohort.fitted()
-    lanes = lanes_here()
-    devices = lanes[:1] if len(wanted) == 1 else lanes
+    devices = _lanes_for(len(wanted))
     # A CPU's lane trains its slots one after the other: handing out half shares keeps the lanes level.
     waiting = Waiting(wanted, len(devices) * (2 if devices[0].platform == "cpu" else 1))
     results: queue.Queue[Finished | BaseException | None] = queue.Queue(maxsize=4 * len(devices))

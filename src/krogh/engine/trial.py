@@ -32,7 +32,7 @@ class Trial(Value):
     training: Training
     probes: tuple[Probe, ...]
     seed: UInt32[Array, ""] = data(np.uint32)
-    init_seed: UInt32[Array, ""] = data(np.uint32)
+    init_seed: UInt32[Array, ""] | None = data(np.uint32, optional=True)
     probe_every: int = structure()
     probe_rows: int = structure(internal=True)
 
@@ -55,7 +55,7 @@ class Trial(Value):
         self.training = Training() if training is None else training
         self.probes = tuple(probes)
         self.seed = _checked_seed("seed", seed)
-        self.init_seed = self.seed if init_seed is None else _checked_seed("init_seed", init_seed)
+        self.init_seed = None if init_seed is None else _checked_seed("init_seed", init_seed)
         every = probe_every or self.training.stopping.check_every
         self.probe_every = every if self.probes else 0
         self.probe_rows = 1 + int(self.training.stopping.budget) // every if self.probes else 0
@@ -83,7 +83,7 @@ class Trial(Value):
 
     def key(self, stream: int) -> PRNGKeyArray:
         """The key of one of the trial's random streams."""
-        seed = self.init_seed if stream == INIT else self.seed
+        seed = self.seed if stream != INIT or self.init_seed is None else self.init_seed
         return jax.random.fold_in(jax.random.key(seed), stream)
 
     def initial_params(self) -> Parameters:

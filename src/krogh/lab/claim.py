@@ -109,7 +109,7 @@ def claim(
         threshold=threshold,
         verdict=verdict,
         reason=reason,
-        trials=trials,
+        trials=int(trials),
         unit=unit,
         source_value=source_value,
     )

@@ -228,7 +228,8 @@ def source_note(target: Axes | Figure, text: str) -> None:
         return
     height = float(target.get_size_inches()[1])
     strip = 0.2 / height  # the layout leaves a strip at the foot of the figure for the note
-    target.get_layout_engine().set(rect=(0, strip, 1, 1 - strip))
+    layout: Any = target.get_layout_engine()
+    layout.set(rect=(0, strip, 1, 1 - strip))
     target.text(0.988, 0.05 / height, f"Source: {text}", ha="right", va="bottom", color=MUTED, fontsize=8)
 
 

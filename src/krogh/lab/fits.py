@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,7 +36,7 @@ from krogh.lab.statistics import (
 )
 
 Law = Literal["power", "exponential"]
-Groups = Mapping[float, ArrayLike]  # {n: times (trials,)}
+Groups = Mapping[Any, ArrayLike]  # {n: times (trials,)}
 _ABSCISSA: dict[str, Callable[[Floats], Floats]] = {"power": np.log, "exponential": lambda x: x}
 
 

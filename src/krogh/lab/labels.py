@@ -123,8 +123,9 @@ def separate_labels(fig: Figure) -> None:
                 overlap = lower.y1 - upper.y0
                 if overlap > 0.1 and lower.x0 < upper.x1 and upper.x0 < lower.x1:
                     for text, sign in ((under, -1), (over, 1)):
-                        dx, dy = text.xyann
-                        text.xyann = (dx, dy + sign * overlap / 2 * 72 / fig.dpi)
+                        dx, dy = text.xyann  # type: ignore[attr-defined]
+                        moved = (dx, dy + sign * overlap / 2 * 72 / fig.dpi)
+                        text.xyann = moved  # type: ignore[attr-defined]
                     break
             else:
                 break

@@ -2,13 +2,18 @@
 
 While a cohort is in flight its finished trials are written in parts; when it ends the parts become one Parquet
 file. Every write goes to a temporary name and is renamed, so a file is there whole or not at all; a crash
-between a merge and the removal of its parts leaves duplicates, which reading drops.
+between a merge and the removal of its parts leaves duplicates, which reading drops. A file's name ends with
+the digest of its bytes: Parquet has no checksum of its own, and a byte that changed on disk would otherwise
+become a result.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +23,29 @@ import polars as pl
 from krogh.engine.records import ORDER
 from krogh.errors import KroghError
 
-SCHEMA = 1
+SCHEMA = 2
 META = "krogh"
+
+
+@contextmanager
+def temporary_beside(path: Path) -> Iterator[Path]:
+    """A name beside `path` to write to before renaming; nothing is left there when writing fails."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file so that it is there whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    with temporary_beside(path) as temporary:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -61,33 +76,41 @@ class Store:
 
     def add_part(self, cohort: str, table: pl.DataFrame) -> None:
         """Write finished trials of a cohort."""
-        name = f"{cohort}.part-{int(table[ORDER].min() or 0):08d}-{len(self.files()):06d}.parquet"
-        self._write(self.folder / name, table, cohort)
+        self._write(f"{cohort}.part", table, cohort)
 
     def merge(self, cohort: str) -> None:
         """Make the parts of a finished cohort one file."""
-        whole = self.folder / f"{cohort}.parquet"
-        parts = sorted(self.folder.glob(f"{cohort}.part-*.parquet"))
-        if not parts:
+        sources = sorted(self.folder.glob(f"{cohort}*.parquet"))  # the whole one, if there is one, comes first
+        if not any(".part-" in path.name for path in sources):
             return
-        sources = [whole, *parts] if whole.exists() else parts
         merged = pl.concat([pl.read_parquet(path) for path in sources], how="diagonal_relaxed")
-        self._write(whole, merged.unique("id", keep="first").sort(ORDER), cohort)
-        for part in parts:
-            part.unlink()
+        whole = self._write(cohort, merged.unique("id", keep="first").sort(ORDER), cohort)
+        for path in sources:
+            if path != whole:
+                path.unlink()
 
-    def scan(self) -> pl.LazyFrame:
-        """All records, one row per trial, in the order of the experiment's trials."""
+    def scan(self, ids: np.ndarray) -> pl.LazyFrame:
+        """The records of the trials with these identities, a row for each of `ids` that is there, in their order.
+
+        Records of other trials, which an earlier version of the experiment may have left, are passed over.
+        """
         tables = [pl.scan_parquet(path) for path in self.files()]
         if not tables:
             return pl.LazyFrame()
-        return pl.concat(tables, how="diagonal_relaxed").unique("id", keep="first").sort(ORDER)
+        records = pl.concat(tables, how="diagonal_relaxed").unique("id", keep="first").drop(ORDER)
+        return pl.LazyFrame({"id": ids}).join(records, on="id", how="inner", maintain_order="left")
 
-    def _write(self, path: Path, table: pl.DataFrame, cohort: str) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        write_parquet(temporary, table, {"cohort": cohort})
-        temporary.replace(path)
+    def _write(self, stem: str, table: pl.DataFrame, cohort: str) -> Path:
+        with temporary_beside(self.folder / f"{stem}.parquet") as temporary:
+            write_parquet(temporary, table, {"cohort": cohort})
+            path = self.folder / f"{stem}-{_digest(temporary)}.parquet"
+            temporary.replace(path)
+        return path
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=8)).hexdigest()
 
 
 def write_parquet(path: Path, table: pl.DataFrame, about: dict[str, Any]) -> None:
@@ -102,15 +125,14 @@ def _check_file(path: Path) -> None:
     remedy = "move it out of the folder and run again: what it held is trained again"
     try:
         note = pl.read_parquet_metadata(path).get(META)
-    except (pl.exceptions.PolarsError, OSError, ValueError) as cause:
+        schema = None if note is None else dict(json.loads(note)).get("schema")
+        whole = path.stem.endswith(f"-{_digest(path)}")
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, TypeError, ValueError) as cause:
         reason = str(cause).splitlines()[0] if str(cause) else type(cause).__name__
         raise KroghError(f"{path} is damaged ({reason}); {remedy}") from None
     if note is None:
         raise KroghError(f"{path} was not written by krogh; {remedy}")
-    schema = json.loads(note).get("schema")
     if schema != SCHEMA:
         raise KroghError(f"{path} has schema {schema}; this krogh reads schema {SCHEMA}; {remedy}")
-    try:
-        pl.scan_parquet(path).select(pl.col("id").sum()).collect()
-    except pl.exceptions.PolarsError as cause:
-        raise KroghError(f"{path} is damaged ({str(cause).splitlines()[0]}); {remedy}") from None
+    if not whole:
+        raise KroghError(f"{path} is damaged (its content is not what was written); {remedy}")

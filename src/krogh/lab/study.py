@@ -13,8 +13,9 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -26,17 +27,20 @@ import polars as pl
 
 from krogh.engine import Trials, Usage, run_cohort
 from krogh.engine.checking import CONVERGED, DIVERGED
-from krogh.engine.records import ORDER, frame
+from krogh.engine.lane import Finished
+from krogh.engine.records import frame
+from krogh.engine.run import prepare
 from krogh.errors import KroghError, require
 from krogh.lab import figures
 from krogh.lab.claim import Claim
 from krogh.lab.experiment import Experiment, Figure, Results
-from krogh.lab.store import Store, write_json, write_parquet
-from krogh.lab.weights import write_weights
+from krogh.lab.store import Store, temporary_beside, write_json, write_parquet
+from krogh.lab.weights import weight_ids, write_weights
 from krogh.values import digest
 
 SCHEMA = 1
 FLUSH_SECONDS = 20.0
+PREPARED = 4  # cohorts whose programs are compiled ahead
 FLUSH_ROWS = 200_000
 PACKAGES = ("krogh", "jax", "jaxlib", "equinox", "numpy", "scipy", "polars", "matplotlib")
 
@@ -73,6 +77,20 @@ class Study:
     summary: dict[str, Any]
 
 
+def check_study(
+    experiment: Experiment[Any],
+    scale: str,
+    out: Path | str,
+    *,
+    changes: dict[str, Any] | None = None,
+    weights: bool = False,
+) -> None:
+    """Raise the error that `run_study` would raise before it trains; nothing is written."""
+    settings = experiment.settings(scale, changes)
+    experiment.trials(settings)
+    _check_folder(Path(out) / experiment.name, _asked(experiment, scale, settings), weights)
+
+
 def run_study(
     experiment: Experiment[Any],
     scale: str,
@@ -86,29 +104,28 @@ def run_study(
     """Run (or resume) an experiment at a scale into `out/<name>`."""
     settings = experiment.settings(scale, changes)
     cohorts = experiment.trials(settings)
+    ids = [cohort.ids() for cohort in cohorts]
     folder = Path(out) / experiment.name
     head = {
         "schema": SCHEMA,
-        "name": experiment.name,
+        **_asked(experiment, scale, settings),
         "title": experiment.title,
         "question": experiment.question,
         "source": experiment.source,
-        "scale": scale,
-        "settings": _plain(asdict(settings)),
         "command": command or f"krogh run {experiment.name} --scale {scale} --out {out}",
         "versions": versions(),
         "device": device_in_words(),
         "started": _now(),
         "notes": list(experiment.notes),
     }
-    before = _check_folder(folder, head)
+    before = _check_folder(folder, head, weights)
     store = Store(folder / "cohorts")
-    store.check()
-    write_json(folder / "study.json", {**head, **_unfinished(before), "status": "running"})
+    with _refusing(folder):
+        write_json(folder / "study.json", {**head, **_unfinished(before), "status": "running"})
     usage, begun = Usage(), time.perf_counter()
     progress = Progress(sum(len(cohort) for cohort in cohorts))
     try:
-        _train(cohorts, store, usage, progress, show, folder if weights else None)
+        _train(cohorts, ids, store, usage, progress, show, folder if weights else None)
     except KeyboardInterrupt:
         status = "interrupted"
     else:
@@ -120,12 +137,12 @@ def run_study(
         "finished": _now(),
         "seconds": round(seconds, 3),
         "status": status,
-        "engine": _accounting(store, usage, progress, before),
+        "engine": _accounting(store, ids, usage, progress, before),
         "figures": [],
     }
     claims: list[Claim] = []
     if status == "complete":
-        claims, summary["figures"] = _conclude(experiment, settings, scale, store, folder)
+        claims, summary["figures"] = _conclude(experiment, settings, scale, store, ids, folder)
         write_json(folder / "claims.json", {"schema": 1, "claims": [claim.as_json() for claim in claims]})
     write_json(folder / "study.json", summary)
     return Study(folder, status, claims, summary)
@@ -133,54 +150,75 @@ def run_study(
 
 def _train(
     cohorts: list[Trials],
+    ids_of: list[np.ndarray],
     store: Store,
     usage: Usage,
     progress: Progress,
     show: Callable[[Progress], None],
     weights_folder: Path | None,
 ) -> None:
-    present = store.ids()
+    missing_of = _missing(ids_of, store.ids())
     begun, first = time.perf_counter(), 0
-    for cohort in cohorts:
+    for place, (cohort, ids, missing) in enumerate(zip(cohorts, ids_of, missing_of, strict=True)):
+        for ahead in range(place + 1, min(place + 1 + PREPARED, len(cohorts))):
+            usage.compilations += prepare(cohorts[ahead], len(missing_of[ahead]))
         key = digest(cohort.structure).hex()
-        ids = cohort.ids()
-        missing = np.flatnonzero(~np.isin(ids, present))
         progress.done += len(cohort) - len(missing)
         progress.resumed += len(cohort) - len(missing)
-        parts: list[pl.DataFrame] = []
+        batches: list[Finished] = []
+        rows = 0
         flushed = time.perf_counter()
         records = run_cohort(cohort, missing, usage=usage, keep_weights=weights_folder is not None)
         try:
             for finished in records:
-                parts.append(frame(cohort, ids, finished, first))
                 if weights_folder is not None:
                     write_weights(weights_folder / "weights", ids[finished.position], finished.weights or {})
+                batches.append(replace(finished, weights=None))
                 progress.done += len(finished.position)
                 progress.converged += int((finished.status == CONVERGED).sum())
                 progress.diverged += int((finished.status == DIVERGED).sum())
                 progress.steps += int(finished.steps.sum(dtype=np.int64))
                 progress.seconds = time.perf_counter() - begun
                 show(progress)
-                rows = sum(len(part) for part in parts)
+                rows += len(finished.position)
                 if rows >= FLUSH_ROWS or time.perf_counter() - flushed > FLUSH_SECONDS:
-                    store.add_part(key, pl.concat(parts, how="diagonal_relaxed"))
-                    parts, flushed = [], time.perf_counter()
+                    store.add_part(key, frame(cohort, ids, _together(batches), first))
+                    batches, rows, flushed = [], 0, time.perf_counter()
         finally:
             records.close()
-            if parts:
-                store.add_part(key, pl.concat(parts, how="diagonal_relaxed"))
+            if batches:
+                store.add_part(key, frame(cohort, ids, _together(batches), first))
         store.merge(key)
         first += len(cohort)
 
 
+def _missing(ids_of: list[np.ndarray], present: np.ndarray) -> list[np.ndarray]:
+    """For each cohort the positions of the trials to train: not there yet, and a trial asked for twice only once."""
+    result = []
+    for ids in ids_of:
+        _, distinct = np.unique(ids, return_index=True)
+        result.append(np.sort(distinct[~np.isin(ids[distinct], present)]))
+        present = np.union1d(present, ids)
+    return result
+
+
+def _together(batches: list[Finished]) -> Finished:
+    """Records of many batches as one: a table per batch would take more room than the records themselves."""
+    columns: dict[str, Any] = {}
+    for field in fields(Finished):
+        parts = [getattr(batch, field.name) for batch in batches]
+        columns[field.name] = None if parts[0] is None else np.concatenate(parts)
+    return Finished(**columns)
+
+
 def _conclude(
-    experiment: Experiment[Any], settings: Any, scale: str, store: Store, folder: Path
+    experiment: Experiment[Any], settings: Any, scale: str, store: Store, ids: list[np.ndarray], folder: Path
 ) -> tuple[list[Claim], list[dict[str, Any]]]:
-    table = store.scan().collect()
-    temporary = folder / f".trials.{os.getpid()}.tmp"
-    write_parquet(temporary, table.drop(ORDER), {"study": experiment.name, "scale": scale})
-    temporary.replace(folder / "trials.parquet")
-    results = Results(table.drop(ORDER), settings, scale)
+    table = store.scan(_joined(ids)).collect()
+    with temporary_beside(folder / "trials.parquet") as temporary:
+        write_parquet(temporary, table, {"study": experiment.name, "scale": scale})
+        temporary.replace(folder / "trials.parquet")
+    results = Results(table, settings, scale)
     with figures.style():
         drawn = [_saved(figure, folder / "figures") for figure in experiment.figures(results)]
     return experiment.claims(results), drawn
@@ -201,17 +239,17 @@ def _saved(figure: Figure, folder: Path) -> dict[str, Any]:
     }
 
 
-def _accounting(store: Store, usage: Usage, progress: Progress, before: dict[str, Any] | None) -> dict[str, Any]:
+def _accounting(
+    store: Store, ids: list[np.ndarray], usage: Usage, progress: Progress, before: dict[str, Any] | None
+) -> dict[str, Any]:
     """What the study cost, over all its runs; outcomes from the store, costs added up."""
     earlier = (before or {}).get("engine", {})
     executed = usage.executed_steps + earlier.get("trained_steps", 0)
     useful = usage.useful_steps + earlier.get("useful_steps", 0)
     seconds = progress.seconds + earlier.get("training_seconds", 0.0)
-    files = store.files()
-    outcomes = {}
-    if files:
-        outcome = pl.concat([pl.scan_parquet(path).select("id", "outcome") for path in files])
-        counted = outcome.unique("id").group_by("outcome").len().collect()
+    outcomes: dict[str, int] = {}
+    if store.files():
+        counted = store.scan(np.unique(_joined(ids))).group_by("outcome").len().collect()
         outcomes = dict(zip(counted["outcome"].cast(pl.String), counted["len"], strict=True))
     return {
         "trials": int(sum(outcomes.values())),
@@ -226,34 +264,75 @@ def _accounting(store: Store, usage: Usage, progress: Progress, before: dict[str
     }
 
 
-def _check_folder(folder: Path, head: dict[str, Any]) -> dict[str, Any] | None:
-    """The earlier study.json of the same study; refuse a folder that holds another, or cannot be written."""
-    path = folder / "study.json"
-    for existing in (folder, *folder.parents):
-        if existing.exists():
-            usable = existing.is_dir() and os.access(existing, os.W_OK)
-            require(usable, f"cannot write a study into {folder}: {existing} is not a writable folder")
-            break
-    if not path.exists():
-        foreign = folder.is_dir() and any(folder.iterdir())
-        require(not foreign, f"{folder} is not empty and holds no study; choose another --out")
-        return None
+def _joined(ids: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate([np.zeros(0, np.uint64), *ids])
+
+
+def _asked(experiment: Experiment[Any], scale: str, settings: Any) -> dict[str, Any]:
+    """What makes two studies the same study."""
+    return {"name": experiment.name, "scale": scale, "settings": _plain(asdict(settings))}
+
+
+@contextmanager
+def _refusing(folder: Path) -> Iterator[None]:
+    """An error of the file system as a refusal of the folder."""
     try:
-        before = json.loads(path.read_text())
-        assert isinstance(before, dict)
-    except (ValueError, AssertionError):
-        raise KroghError(f"{path} is damaged; move {folder} away or choose another --out") from None
+        yield
+    except OSError as cause:
+        raise KroghError(f"cannot write a study into {folder}: {cause.strerror or cause}") from None
+
+
+def _check_folder(folder: Path, asked: dict[str, Any], weights: bool) -> dict[str, Any] | None:
+    """The earlier study.json of the same study; refuse a folder that holds another, or cannot be written."""
+    with _refusing(folder):
+        nearest = next(existing for existing in (folder, *folder.parents) if existing.exists())
+        usable = nearest.is_dir() and os.access(nearest, os.W_OK)
+        require(usable, f"cannot write a study into {folder}: {nearest} is not a writable folder")
+        path = folder / "study.json"
+        if not path.exists():
+            # A hidden file may be what a crash left of the first write.
+            foreign = folder.is_dir() and any(not item.name.startswith(".") for item in folder.iterdir())
+            require(not foreign, f"{folder} is not empty and holds no study; choose another --out")
+            return None
+        before = _earlier(path)
     for word in ("name", "scale", "settings"):
         require(
-            before.get(word) == head[word],
-            f"{folder} holds another study ({word} is {before.get(word)!r}, this one has {head[word]!r}); "
+            before.get(word) == asked[word],
+            f"{folder} holds another study ({word} is {before.get(word)!r}, this one has {asked[word]!r}); "
             "choose another --out",
         )
+    store = Store(folder / "cohorts")
+    store.check()
+    if weights:
+        lacking = int((~np.isin(store.ids(), weight_ids(folder / "weights"))).sum())
+        remedy = "leave out --weights, or choose another --out"
+        require(not lacking, f"{folder} holds {lacking:,} trials whose weights were not kept; {remedy}")
+    return before
+
+
+def _earlier(path: Path) -> dict[str, Any]:
+    remedy = f"move {path.parent} away or choose another --out"
+    try:
+        before = dict(json.loads(path.read_text(encoding="utf-8")))
+    except (TypeError, ValueError, RecursionError):
+        raise KroghError(f"{path} is damaged; {remedy}") from None
+    schema = before.get("schema")
+    require(schema == SCHEMA, f"{path} has schema {schema!r}; this krogh reads schema {SCHEMA}; {remedy}")
+    engine = before.get("engine")
+    sound = (
+        isinstance(before.get("started"), str)
+        and isinstance(before.get("seconds"), int | float)
+        and isinstance(engine, dict)
+        and all(isinstance(number, int | float) for number in engine.values())
+    )
+    require(sound, f"{path} is damaged; {remedy}")
     return before
 
 
 def _unfinished(before: dict[str, Any] | None) -> dict[str, Any]:
-    kept = {name: (before or {})[name] for name in ("engine", "seconds", "started") if name in (before or {})}
+    kept: dict[str, Any] = {
+        name: (before or {})[name] for name in ("engine", "seconds", "started") if name in (before or {})
+    }
     return {"finished": None, "seconds": 0.0, "figures": [], "engine": {}, **kept}
 
 

@@ -2,32 +2,52 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+
+from krogh.errors import KroghError, require
+from krogh.lab.store import temporary_beside
 
 
 def write_weights(folder: Path, ids: np.ndarray, weights: dict[str, np.ndarray]) -> Path:
     """Write stacked weights; the tensor `id` holds the trials' identities along the same first axis."""
     from safetensors.numpy import save_file
 
-    folder.mkdir(parents=True, exist_ok=True)
+    require(
+        "id" not in weights, "a parameter may not be called 'id': in a file of weights that is the trial's identity"
+    )
     path = folder / f"{int(ids[0]):016x}-{len(ids)}.safetensors"
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     tensors = {name: np.ascontiguousarray(array) for name, array in weights.items()}
-    save_file({"id": ids.astype(np.uint64), **tensors}, temporary)
-    temporary.replace(path)
+    with temporary_beside(path) as temporary:
+        save_file({"id": ids.astype(np.uint64), **tensors}, temporary)
+        temporary.replace(path)
     return path
 
 
 def read_weights(folder: Path, identity: int) -> dict[str, np.ndarray]:
     """The weights of one trial by its identity (the table's column `id`)."""
-    from safetensors.numpy import load_file
+    for ids, file in _opened(folder):
+        place = np.flatnonzero(ids == np.uint64(identity))
+        if len(place):
+            return {name: file.get_tensor(name)[place[0]] for name in sorted({*file.keys()} - {"id"})}
+    raise KroghError(f"no weights of trial {identity} in {folder}")
+
+
+def weight_ids(folder: Path) -> np.ndarray:
+    """Identities of the trials whose weights are in `folder`."""
+    return np.concatenate([np.zeros(0, np.uint64), *(ids for ids, _ in _opened(folder))])
+
+
+def _opened(folder: Path) -> Iterator[tuple[np.ndarray, Any]]:
+    """Each file of weights with the identities in it."""
+    from safetensors import SafetensorError, safe_open
 
     for path in sorted(folder.glob("*.safetensors")):
-        tensors = load_file(path)
-        place = np.flatnonzero(tensors.pop("id") == np.uint64(identity))
-        if len(place):
-            return {name: array[place[0]] for name, array in tensors.items()}
-    raise KeyError(f"no weights of trial {identity} in {folder}")
+        try:
+            with safe_open(path, framework="numpy") as file:
+                yield file.get_tensor("id"), file
+        except (SafetensorError, OSError) as cause:
+            raise KroghError(f"{path} is damaged ({cause}); move it out of the folder") from None

@@ -9,6 +9,7 @@ from krogh.errors import require, require_integer, unknown
 from krogh.models.base import Model, Parameters, model
 from krogh.models.initialisers import check_initialiser, initialise
 from krogh.tasks.base import Task
+from krogh.tasks.boolean import BooleanTask
 from krogh.tasks.parity import AbstractParity, Parity
 from krogh.values import structure
 
@@ -17,7 +18,7 @@ ACTIVATIONS = ("relu", "power")
 
 def require_signs(model_name: str, task: Task) -> None:
     require(
-        isinstance(task, AbstractParity),
+        isinstance(task, BooleanTask),
         f"a {model_name} reads sign vectors; got the task {task.kind or type(task).__name__!r}",
     )
 

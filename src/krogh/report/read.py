@@ -141,9 +141,16 @@ def _claim(data: dict[str, Any]) -> Claim:
         statement=_text(data, "statement", required=True),
         verdict=_choice(data, "verdict", VERDICTS),
         trials=int(trials) if trials is not None and math.isfinite(trials) else None,
-        **{key: _text(data, key) for key in ("name", "source", "statistic", "unit", "threshold", "source_value")},
+        name=_text(data, "name"),
+        source=_text(data, "source"),
+        statistic=_text(data, "statistic"),
+        unit=_text(data, "unit"),
+        threshold=_text(data, "threshold"),
+        source_value=_text(data, "source_value"),
         reason=_text(data, "reason"),
-        **{key: _real(data, key) for key in ("value", "low", "high")},
+        value=_real(data, "value"),
+        low=_real(data, "low"),
+        high=_real(data, "high"),
     )
 
 

@@ -5,6 +5,7 @@ network is trained. The contract is `Task` in `base.py`.
 """
 
 from krogh.tasks.base import Examples, Task, task
+from krogh.tasks.boolean import BooleanTask
 from krogh.tasks.parity import DisjointParity, Parity, ParityControl
 
-__all__ = ["DisjointParity", "Examples", "Parity", "ParityControl", "Task", "task"]
+__all__ = ["BooleanTask", "DisjointParity", "Examples", "Parity", "ParityControl", "Task", "task"]

@@ -8,31 +8,20 @@ parity-control     labels are coin flips, evaluation is on chi_S (Figure 5.3 rig
 import abc
 import math
 import operator
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from equinox import AbstractVar
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
+from jaxtyping import Array, Float, Int, UInt32
 
 from krogh.errors import KroghError, require, require_integer
 from krogh.tasks import signs
-from krogh.tasks.base import Examples, Task, task
+from krogh.tasks.base import Task, task
+from krogh.tasks.boolean import BooleanTask
 from krogh.values import AnyArray, data, replaced, structure, traced
 
-MAX_ENUMERATION = 20
-NOISE = 1
 
-
-class Packed(NamedTuple):
-    """Raw examples: packed inputs, and a random word per example that decides whether its label flips."""
-
-    bits: UInt32[AnyArray, "size words"]
-    noise: UInt32[AnyArray, " size"] | None
-
-
-class AbstractParity(Task):
+class AbstractParity(BooleanTask):
     """What the parities share. Without label noise (`noisy` False) no noise words are drawn."""
 
     n: AbstractVar[int]
@@ -51,41 +40,15 @@ class AbstractParity(Task):
         """How many supports a learner must tell apart."""
 
     @property
-    def input_shape(self) -> tuple[int, ...]:
-        return (self.n,)
+    def label_noise(self) -> Any:
+        return self.flip_probability if self.noisy else None
 
-    def draw(self, key: PRNGKeyArray, size: int) -> Packed:
-        bits = jax.random.bits(key, (size, signs.words(self.n)), jnp.uint32)
-        if not self.noisy:
-            return Packed(bits, None)
-        return Packed(bits, jax.random.bits(jax.random.fold_in(key, NOISE), (size,), jnp.uint32))
-
-    def decode(self, raw: Packed) -> Examples:
-        truth = signs.parity(raw.bits, signs.support_mask(self.support, self.n))
-        observed = truth
-        if raw.noise is not None:
-            threshold = (jnp.asarray(self.flip_probability, jnp.float32) * 2.0**32).astype(jnp.uint32)
-            observed = jnp.where(raw.noise < threshold, -truth, truth)
-        return Examples(signs.unpack(raw.bits, self.n), observed, truth)
+    def truth(self, x: Float[Array, "size n"], bits: UInt32[AnyArray, "size words"]) -> Float[Array, " size"]:
+        return signs.parity(bits, signs.support_mask(self.support, self.n))
 
     def fitted(self, leaves: Task) -> Task:
         noisy = bool(np.any(np.asarray(leaves.flip_probability) > 0))  # type: ignore[attr-defined]
         return replaced(self, "noisy", noisy)
-
-    def correct(self, prediction: Float[Array, " size"], truth: Float[Array, " size"]) -> Bool[Array, " size"]:
-        """The sign of the prediction; a prediction of 0 is an error, as in the source's theory."""
-        return prediction * truth > 0
-
-    @property
-    def population_size(self) -> int | None:
-        return 2**self.n if self.n <= MAX_ENUMERATION else None
-
-    def population(self) -> Packed:
-        require(
-            self.population_size,
-            f"the cube can be listed for n ≤ {MAX_ENUMERATION}; got n={self.n} (use a sample instead)",
-        )
-        return Packed(signs.cube(self.n), None)
 
     def limits(self) -> dict[str, float]:
         """Samples ~ log2 N/(1-2p)^2; statistical queries ~ N, for N possible supports (§B.1.1)."""
@@ -95,11 +58,11 @@ class AbstractParity(Task):
 
     def baselines(self) -> dict[str, float]:
         """Accuracy of guessing; mean steps of random search; samples elimination needs (noiseless only)."""
-        noiseless = float(self.flip_probability) == 0.0
+        noise = float(self.flip_probability)
         return {
             "guessing_accuracy": 0.5,
-            "random_search_steps": _float(self.supports),
-            "elimination_samples": float(self.n) if noiseless else math.inf,
+            "random_search_steps": _float(self.supports) if noise < 0.5 else math.inf,
+            "elimination_samples": float(self.n) if noise == 0.0 else math.inf,
         }
 
 
@@ -152,7 +115,7 @@ class Parity(AbstractParity):
     k: int = structure()
     support: Int[AnyArray, " k"] = data(np.int32)
     noise: Float[AnyArray, ""] = data()
-    noisy: bool = structure(default=True, internal=True)
+    noisy: bool = structure(default=True, fitted=True)
 
     def __init__(self, n: int, k: int | None = None, support: Any = None, noise: Any = 0.0, noisy: bool = True):
         self.n, self.noisy = n, noisy
@@ -184,7 +147,7 @@ class DisjointParity(AbstractParity):
     k: int = structure()
     support: Int[AnyArray, " k"] = data(np.int32)
     noise: Float[AnyArray, ""] = data()
-    noisy: bool = structure(default=True, internal=True)
+    noisy: bool = structure(default=True, fitted=True)
 
     def __init__(
         self,
@@ -231,7 +194,7 @@ class ParityControl(AbstractParity):
     n: int = structure()
     k: int = structure()
     support: Int[AnyArray, " k"] = data(np.int32)
-    noisy: bool = structure(default=True, internal=True)
+    noisy: bool = structure(default=True, fitted=True)
 
     def __init__(self, n: int, k: int | None = None, support: Any = None, noisy: bool = True):
         inner = Parity(n, k, support)

@@ -80,7 +80,7 @@ class Offline(Regime):
 
     m: Int[AnyArray, ""] = data(np.int32)
     batch_size: int = structure(default=32)
-    capacity: int = structure(default=0, internal=True)
+    capacity: int = structure(default=0, fitted=True)
 
     def __check_init__(self) -> None:
         _check_sample_size(self.m, self.capacity)
@@ -113,7 +113,7 @@ class FullBatch(Regime):
     """All of m fixed examples in every step."""
 
     m: Int[AnyArray, ""] = data(np.int32)
-    capacity: int = structure(default=0, internal=True)
+    capacity: int = structure(default=0, fitted=True)
 
     def __check_init__(self) -> None:
         _check_sample_size(self.m, self.capacity)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -70,7 +71,7 @@ class Histogram(Experiment[Settings]):
         luck_of_search = 1 - 2 ** (-1 / 4)
         search = geometric_ks(times, 1 / subsets, every=10, horizon=settings.budget)
         shape = geometric_ks(times, 1 - 2 ** (-1 / median), every=10, horizon=settings.budget)
-        shared = {"source": SOURCE, "trials": count, "enough": enough, "too_small": too_small}
+        shared: dict[str, Any] = {"source": SOURCE, "trials": count, "enough": enough, "too_small": too_small}
         return [
             claim(
                 "no-early-luck",
@@ -124,7 +125,7 @@ class Histogram(Experiment[Settings]):
         settings, times = results.settings, results.times()
         finite = times[np.isfinite(times)]
         subsets, count = math.comb(settings.n, settings.k), len(times)
-        edges = _edges(finite if len(finite) else np.array([1.0]))
+        edges = _edges(finite if len(finite) else np.array([1.0]), subsets)
         share = np.histogram(finite, edges)[0] / count
         search = np.diff(1 - (1 - 1 / subsets) ** edges)
         fig, ax = figures.new_figure(f"{count:,} networks, none lucky: t_c of a ({settings.n},{settings.k})-parity")
@@ -152,11 +153,10 @@ class Histogram(Experiment[Settings]):
         return [Figure("histogram", title, caption, fig, data)]
 
 
-def _edges(finite: np.ndarray) -> np.ndarray:
-    """Bin edges of equal ratio, on the grid of checked steps so that no bin is empty by rounding."""
-    low, high = max(10.0, finite.min()), finite.max()
-    edges = np.unique(np.round(np.geomspace(low, max(high, low * 2) * 1.01, 61) / 10) * 10 + 5)
-    return np.concatenate([[5.0], edges[edges > 5.0]])
+def _edges(finite: np.ndarray, subsets: int) -> np.ndarray:
+    """Bin edges of equal ratio over both laws, halfway between checked steps so that none falls on an edge."""
+    high = max(finite.max(), 7.0 * subsets)  # random search is done by then in 999 of 1000 cases
+    return np.unique(np.round(np.geomspace(10, 1.05 * high, 100) / 10) * 10 + 5)
 
 
 def _ks_interval(distance: float, count: int) -> Interval:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -57,11 +57,9 @@ class Settings:
     k: int = setting(3, "relevant bits")
     seeds: int = setting(25, "trials per panel")
     budget: int = setting(100_000, "steps after which a trial has failed")
-    probe_every: int = setting(50, "steps between two points of a curve")
+    probe_every: int = setting(10, "steps between two points of a curve")
     validation: int = setting(8192, "validation examples, all of which must be right")
-    panels: tuple[str, ...] = setting(
-        tuple(PANELS), "which panels: the source's eight, and the sine at half its frequency"
-    )
+    panels: tuple[str, ...] = setting(tuple(PANELS), "the source's eight panels, and the sine at half its frequency")
     transformer: Literal["paper", "small"] = setting("paper", "embedding 1024 and 128 heads, or 256 and 32")
     transformer_n: int = setting(50, "input bits of the transformer's panel")
 
@@ -116,7 +114,7 @@ class TrainingCurves(Experiment[Settings]):
             panel, rows = find_panel(name), rows_of(results, name)
             times = convergence_times(rows)
             solved = int(np.isfinite(times).sum())
-            shared = {
+            shared: dict[str, Any] = {
                 "source": SOURCE,
                 "trials": len(times),
                 "enough": enough,
@@ -219,17 +217,19 @@ def _median(fractions: np.ndarray) -> Interval:
     return Interval(float(np.median(fractions)), float(fractions.min()), float(fractions.max()), 0.9, "range")
 
 
-def _draw(ax: object, panel: Panel, rows: pl.DataFrame) -> pl.DataFrame:
+def _draw(ax: Any, panel: Panel, rows: pl.DataFrame) -> pl.DataFrame:
     times = convergence_times(rows)
     middle = int(np.argsort(times, kind="stable")[(len(times) - 1) // 2])
     tables = []
-    for place, (seed, step, error) in enumerate(rows.select("seed", "curve.step", "curve.error").iter_rows()):
+    columns = rows.select("seed", "curve.step", "curve.error", "steps", "accuracy")
+    for place, (seed, step, error, end, accuracy) in enumerate(columns.iter_rows()):
+        step, error = [*step, end], [*error, 1 - accuracy]  # the check that ended the trial, on the whole sample
         chosen = place == middle
         color = figures.BLUE if chosen else figures.SKY
-        ax.plot(step, error, color=color, linewidth=1.4 if chosen else 0.5, alpha=1.0 if chosen else 0.6)  # type: ignore[attr-defined]
+        ax.plot(step, error, color=color, linewidth=1.4 if chosen else 0.5, alpha=1.0 if chosen else 0.6)
         tables.append(pl.DataFrame({"seed": seed, "step": step, "error": error}))
     figures.panel_title(ax, panel.title)
-    ax.set_ylim(-0.02, 0.62)  # type: ignore[attr-defined]
-    ax.set_xlabel("steps")  # type: ignore[attr-defined]
-    ax.set_ylabel("error")  # type: ignore[attr-defined]
+    ax.set_ylim(-0.02, 0.62)
+    ax.set_xlabel("steps")
+    ax.set_ylabel("error")
     return pl.concat(tables)

@@ -1,0 +1,53 @@
+"""Compiled programs: one per structure, plan and device, made when first asked for, or ahead of time.
+
+A study asks for the next cohort's program while the present one trains, and a lane on a GPU for the smaller block
+in which its last trials will go on, so that neither has to wait.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import jax
+import numpy as np
+
+from krogh.engine import program
+from krogh.engine.memory import Plan
+from krogh.engine.trial import Trial
+
+_LOCK = threading.Lock()
+_PROGRAMS: dict[Any, Future[Any]] = {}
+_WORKERS: list[ThreadPoolExecutor] = []
+
+
+def requested(template: Trial, plan: Plan, device: Any) -> tuple[Future[Any], bool]:
+    """The program for `plan` as a future, and whether this request is the first for it."""
+    leaves, treedef = jax.tree.flatten(template)
+    shapes = tuple((np.shape(leaf), np.asarray(leaf).dtype.name) for leaf in leaves)
+    key = (treedef, shapes, plan, device)
+    with _LOCK:
+        first = key not in _PROGRAMS or (_PROGRAMS[key].done() and _PROGRAMS[key].exception() is not None)
+        if first:
+            if not _WORKERS:  # a compilation is half the work of one core; on two cores one at a time is enough
+                number = max(1, min(8, (os.cpu_count() or 1) // 2))
+                _WORKERS.append(ThreadPoolExecutor(number, thread_name_prefix="krogh-compile"))
+            _PROGRAMS[key] = _WORKERS[0].submit(_compile, template, plan, device)
+        return _PROGRAMS[key], first
+
+
+def _compile(template: Trial, plan: Plan, device: Any) -> Any:
+    sharding = jax.sharding.SingleDeviceSharding(device)
+
+    def shaped(shape: tuple[int, ...], dtype: Any) -> Any:
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
+
+    trials = jax.tree.map(lambda leaf: shaped((plan.slots, *np.shape(leaf)), leaf.dtype), template)
+    empty = jax.eval_shape(lambda: program.empty_states(template, plan.slots))
+    states = jax.tree.map(lambda leaf: shaped(leaf.shape, leaf.dtype), empty)
+    fresh, number = shaped((plan.slots,), np.bool_), shaped((), np.int32)
+    advance = functools.partial(program.advance, block=plan.block)
+    return jax.jit(advance, donate_argnums=1).lower(trials, states, fresh, number, number).compile()

@@ -1,0 +1,60 @@
+"""One compilation: what differs between trials in value is data and never recompiles."""
+
+from __future__ import annotations
+
+import krogh
+from krogh.engine import Usage
+
+
+def trial(width: int, i: int = 0) -> krogh.Trial:
+    """The i-th trial of a structure: no two have the same value of any number."""
+    optimiser = krogh.Sgd(
+        rate=0.01 * (i + 1),
+        decay=1e-4 * i,
+        layer_rate={"u": 0.02 * (i + 1)},
+        schedule=krogh.Cosine(horizon=300.0 + i, warmup=1.0 * i),
+    )
+    stopping = krogh.Stopping(budget=50 + 10 * i, accuracy=0.7 + i / 200, consecutive=1 + i % 4, validation=20)
+    return krogh.Trial(
+        krogh.Parity(n=7, support=(i % 6, 6), noise=(i + 1) / 100),
+        krogh.Mlp(width, output_bias=True),
+        krogh.Training(optimiser, krogh.Offline(m=10 + i % 20, batch_size=8), stopping),
+        seed=i,
+        init_seed=1000 + i,
+    )
+
+
+def varied(width: int, first: int) -> list[krogh.Trial]:
+    return [trial(width, i) for i in range(first, first + 20)]
+
+
+def test_one_value_and_twenty_values_cost_the_same(base, xla_compilations):
+    krogh.run(base)  # whatever a process compiles once
+    counts = []
+    for trials in (krogh.stack([trial(4)]), krogh.stack(varied(5, 0))):
+        assert len(trials) == 1
+        xla_compilations.clear()
+        usage = Usage()
+        table = krogh.run(trials, usage=usage)
+        assert len(table) == len(trials[0])
+        counts.append((usage.compilations, len(xla_compilations)))
+    assert counts == [(1, 1), (1, 1)]
+
+    xla_compilations.clear()
+    usage = Usage()
+    krogh.run(varied(5, 20), usage=usage)  # other values, the same structure
+    assert (usage.compilations, xla_compilations) == (0, [])
+
+
+def test_shapes_make_other_cohorts():
+    cohorts = krogh.sweep(trial(4), model__width=[4, 5, 6], training__optimiser__rate=[0.1, 0.2], seed=range(3))
+    assert [len(cohort) for cohort in cohorts] == [6, 6, 6]
+
+
+def test_a_short_first_sweep_does_not_decide_the_program(base, train, one_by_one, xla_compilations):
+    """Plans of equal size share the program whatever the number of trials."""
+    usage = Usage()
+    train(krogh.sweep(base, seed=range(2))[0], plan_override=one_by_one)
+    xla_compilations.clear()
+    train(krogh.sweep(base, seed=range(40))[0], plan_override=one_by_one, usage=usage)
+    assert (usage.compilations, xla_compilations) == (0, [])

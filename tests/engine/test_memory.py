@@ -1,0 +1,158 @@
+"""Memory: the plan keeps to its limit, and running out of memory costs time, not trials."""
+
+from __future__ import annotations
+
+import threading
+from itertools import pairwise
+from types import SimpleNamespace
+
+import jax
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import krogh
+from krogh.engine import Usage
+from krogh.engine.lane import Lane
+from krogh.engine.memory import GPU_BLOCKS, Plan, footprint, plan
+from krogh.values import replaced
+
+CPU, GPU = SimpleNamespace(platform="cpu"), SimpleNamespace(platform="gpu")
+
+
+def test_the_footprint_grows_with_every_size(base):
+    def grows(path, values, trial=base):
+        sizes = [footprint(replaced(trial, path, value)) for value in values]
+        assert all(a.work < b.work for a, b in pairwise(sizes)), path
+        assert all(a.state <= b.state for a, b in pairwise(sizes)), path
+
+    grows("model.width", [8, 16, 64, 512])
+    grows("training.regime.batch_size", [1, 8, 64, 512])
+    grows("training.stopping.validation", [100, 1000, 100_000])
+    for regime in (krogh.Offline(m=10, batch_size=8), krogh.FullBatch(m=10)):
+        finite = replaced(base, "training.regime", regime)
+        grows("training.regime.capacity", [10, 100, 10_000], finite)
+        sizes = [footprint(replaced(finite, "training.regime.capacity", m)).state for m in (10, 10_000)]
+        assert sizes[1] - sizes[0] >= 4 * 9_990  # a word per input, at the least
+
+
+@pytest.mark.parametrize("device", [CPU, GPU], ids=["cpu", "gpu"])
+@pytest.mark.parametrize("count", [1, 5, 100_000])
+def test_plans_shrink_with_the_limit_and_keep_to_it(base, device, count):
+    size = footprint(base)
+    plans = [plan(base, count, device, limit) for limit in (10**12, 10**9, 10**7, 10**6, 10**5, 10**4, 100, 0)]
+    assert all(a.slots >= b.slots for a, b in pairwise(plans))
+    assert plans[-1] == Plan(GPU_BLOCKS if device is GPU and count > 1 else 1, 1)
+    for limit, chosen in zip((10**12, 10**9, 10**7, 10**6), plans, strict=False):
+        assert chosen.slots % chosen.block == 0
+        assert chosen.slots * size.state + chosen.block * size.work <= limit
+    if device is CPU:
+        assert all(chosen.block == 1 and chosen.slots <= count for chosen in plans)
+
+
+@given(st.integers(1, 40), st.sampled_from([1, 2, 3, 16, 64, 8192]))
+def test_halving_a_plan_comes_to_one_trial_and_ends(blocks, block):
+    chosen = Plan(blocks * block, block)
+    while (smaller := chosen.halved()) is not None:
+        assert 1 <= smaller.slots < chosen.slots
+        assert 1 <= smaller.block <= chosen.block and smaller.slots % smaller.block == 0
+        chosen = smaller
+    assert chosen == Plan(1, 1)
+
+
+def exhausted() -> Exception:
+    return jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 12345 bytes.")
+
+
+def failing(fails, method="advance"):
+    """A lane whose `method` runs out of memory whenever `fails(lane)`."""
+
+    class Failing(Lane):
+        def refill(self, waiting):
+            super().refill(waiting)
+            if method == "refill" and fails(self):
+                raise exhausted()
+
+        def advance(self):
+            if method == "advance" and fails(self):
+                raise exhausted()
+            return super().advance()
+
+    return Failing
+
+
+@pytest.fixture(scope="module")
+def expected(train, base, one_by_one):
+    (cohort,) = krogh.sweep(base, seed=range(40))
+    return cohort, train(cohort, plan_override=one_by_one)
+
+
+@pytest.mark.parametrize("method", ["advance", "refill"])
+def test_too_many_slots_are_halved_until_they_fit(train, expected, running, one_by_one, one_lane, monkeypatch, method):
+    cohort, records = expected
+    monkeypatch.setattr(running, "Lane", failing(lambda lane: lane.plan.slots > 1, method))
+    usage = Usage()
+    retried = train(cohort, plan_override=one_by_one, usage=usage)
+    assert usage.splits == 2  # 4, 2, 1 slots
+    assert {place: record.bits for place, record in retried.items()} == {
+        place: record.bits for place, record in records.items()
+    }
+    assert usage.executed_steps == usage.useful_steps == sum(record.steps for record in records.values())
+
+
+def test_a_lane_that_fails_midway_starts_its_trials_again(train, expected, running, one_by_one, monkeypatch):
+    """Both lanes fail once after some chunks, with trials in flight and others already reported."""
+    cohort, records = expected
+    chunks, lock = {}, threading.Lock()
+
+    def third_chunk(lane):
+        with lock:
+            chunks[id(lane.usage)] = chunks.get(id(lane.usage), 0) + 1
+            return chunks[id(lane.usage)] == 3
+
+    monkeypatch.setattr(running, "Lane", failing(third_chunk))
+    usage = Usage()
+    retried = train(cohort, plan_override=one_by_one, usage=usage)
+    assert usage.splits >= 1
+    assert usage.executed_steps >= usage.useful_steps
+    assert all(retried[place].bits == records[place].bits for place in records)
+
+
+def test_blocks_are_halved_too(train, expected, running, in_blocks, one_lane, monkeypatch):
+    cohort, records = expected
+    monkeypatch.setattr(running, "Lane", failing(lambda lane: lane.plan.block == in_blocks.block))
+    usage = Usage()
+    retried = train(cohort, plan_override=in_blocks, usage=usage)
+    assert usage.splits == 1
+    assert sum(retried[place].reached == records[place].reached for place in records) >= 36
+
+
+@pytest.mark.parametrize("lanes", ["one", "all"])
+def test_when_one_trial_does_not_fit_the_error_says_so(train, expected, running, monkeypatch, lanes, request):
+    if lanes == "one":
+        request.getfixturevalue("one_lane")
+    monkeypatch.setattr(running, "Lane", failing(lambda lane: True))
+    with pytest.raises(krogh.KroghError, match="one trial alone does not fit"):
+        train(expected[0], plan_override=Plan(1, 1))
+    assert not lanes_alive()
+
+
+def test_any_other_failure_of_the_device_reaches_the_caller(train, expected, running, one_by_one, monkeypatch):
+    class Broken(Lane):
+        def advance(self):
+            raise jax.errors.JaxRuntimeError("INTERNAL: the device has fallen off the bus")
+
+    monkeypatch.setattr(running, "Lane", Broken)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="fallen off the bus"):
+        train(expected[0], plan_override=one_by_one)
+    assert not lanes_alive()
+
+
+def lanes_alive() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if "_work" in thread.name]
+
+
+def test_a_small_limit_changes_the_plan_and_not_the_records(train, expected):
+    cohort, records = expected
+    limited = train(cohort, memory_limit=1)
+    assert all(limited[place].bits == records[place].bits for place in records)

@@ -1,0 +1,115 @@
+"""Names for things, and packages outside krogh that add to them."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from krogh import registry
+from krogh.errors import KroghError
+from krogh.registry import BY_PLURAL, EXPERIMENTS, Registry
+
+PLUGIN = Path(__file__).parent / "plugin"
+
+
+@pytest.fixture
+def unfiled():
+    """What a test files is taken out again."""
+    registry.load()
+    filed = {kind: dict(things._things) for kind, things in BY_PLURAL.items()}
+    known = set(sys.modules)
+    yield
+    for kind, things in BY_PLURAL.items():
+        things._things.clear()
+        things._things.update(filed[kind])
+    for name in ("tiny_lab", "outside"):
+        if name not in known:
+            sys.modules.pop(name, None)
+
+
+def installed(monkeypatch, **modules: str) -> None:
+    """Pretend that packages which name these modules are installed."""
+    points = [EntryPoint(name, module, "krogh.plugins") for name, module in modules.items()]
+
+    def entry_points(*, group):
+        return points if group == "krogh.plugins" else []
+
+    monkeypatch.setattr(registry, "entry_points", entry_points)
+
+
+def test_names_are_sorted_and_found():
+    things: Registry[int] = Registry("thing")
+    for name, thing in (("b", 2), ("a", 1), ("c/d", 3)):
+        assert things.register(name)(thing) is thing
+    assert list(things) == ["a", "b", "c/d"] and things.items() == [("a", 1), ("b", 2), ("c/d", 3)]
+    assert things["c/d"] == 3 and "c/d" in things and "c" not in things and None not in things
+
+
+def test_an_unknown_name_is_refused_with_the_nearest_and_all():
+    things: Registry[int] = Registry("thing")
+    with pytest.raises(KroghError, match=r"unknown thing 'x' \(known: none are registered\)"):
+        things["x"]
+    things.register("histogram")(1)
+    things.register("zebra")(2)
+    with pytest.raises(
+        KroghError, match=r"unknown thing 'histgram'; did you mean 'histogram'\? \(known: histogram, zebra\)"
+    ):
+        things["histgram"]
+    with pytest.raises(KroghError) as caught:
+        things["qqqq"]
+    assert "did you mean" not in str(caught.value)
+
+
+def test_two_things_may_not_share_a_name():
+    things: Registry[object] = Registry("thing")
+    one, other = type("One", (), {}), type("Other", (), {})
+    things.register("a")(one)
+    with pytest.raises(KroghError, match=r"a thing named 'a' is already registered by .*One"):
+        things.register("a")(other)
+    assert things["a"] is one
+
+
+def test_loading_files_everything_and_may_be_repeated(unfiled, monkeypatch):
+    installed(monkeypatch)
+    registry.load()
+    once = {kind: list(things) for kind, things in BY_PLURAL.items()}
+    registry.load()
+    assert {kind: list(things) for kind, things in BY_PLURAL.items()} == once
+    assert all(once.values()), "every kind has a member"
+    assert {"parity/histogram", "parity/scaling", "parity/training-curves"} <= set(once["experiments"])
+
+
+def test_a_plug_in_is_found_as_an_installed_package(unfiled, monkeypatch):
+    monkeypatch.syspath_prepend(str(PLUGIN))
+    registry.load()
+    assert {"tiny/parity", "tiny/impossible"} <= set(EXPERIMENTS)
+    filed = EXPERIMENTS["tiny/parity"]
+    assert filed.__module__ == "tiny_lab" and filed.name == "tiny/parity"
+    registry.load()
+    assert EXPERIMENTS["tiny/parity"] is filed
+
+
+def test_a_plug_in_by_entry_point(unfiled, monkeypatch, tmp_path):
+    (tmp_path / "outside.py").write_text(
+        "from krogh.registry import TASKS, MODELS\n"
+        "TASKS.register('outside/task')(object)\n"
+        "MODELS.register('outside/model')(object)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    installed(monkeypatch, outside="outside")
+    registry.load()
+    assert "outside/task" in BY_PLURAL["tasks"] and "outside/model" in BY_PLURAL["models"]
+
+
+def test_a_plug_in_may_not_take_a_name_of_krogh(unfiled, monkeypatch, tmp_path):
+    (tmp_path / "outside.py").write_text(
+        "from krogh.registry import EXPERIMENTS\nclass Mine: ...\nEXPERIMENTS.register('parity/histogram')(Mine)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    installed(monkeypatch, outside="outside")
+    with pytest.raises(KroghError, match=r"'parity/histogram' is already registered by krogh\.experiments"):
+        registry.load()
+    assert EXPERIMENTS["parity/histogram"].__module__.startswith("krogh.")

@@ -29,12 +29,12 @@ def snapshots(train, lasting, one_by_one, share_right):
         moved = np.abs(record.weights["W"] - initial).max()
         rows[int(trial.seed), record.steps] = (1 - share_right(trial, record.weights), moved, record.loss)
     for seed in range(2):
-        trial = replaced(replaced(lasting, "seed", seed), "init_seed", seed)
+        trial = replaced(lasting, "seed", seed)
         rows[seed, 0] = (1 - share_right(trial, trial.initial_params()), 0.0, np.nan)
     return rows
 
 
-@pytest.mark.parametrize(("every", "plan"), [(10, Plan(4, 1)), (30, Plan(4, 1)), (20, Plan(2, 2))], ids=str)
+@pytest.mark.parametrize(("every", "plan"), [(30, Plan(4, 1)), (20, Plan(2, 2))], ids=str)
 def test_each_row_is_what_was_there_at_its_step(train, lasting, snapshots, every, plan):
     (cohort,) = krogh.sweep(probed(lasting, every), seed=range(2))
     for position, record in train(cohort, plan_override=plan).items():

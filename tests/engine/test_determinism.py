@@ -155,11 +155,19 @@ def test_the_first_validation_examples_do_not_depend_on_the_number(base):
 
 
 def test_one_of_two_seeds_moves_only_its_own_stream(base):
-    other_data, other_weights = changed(base, seed=5), changed(base, init_seed=5)
-    np.testing.assert_array_equal(base.initial_params()["W"], other_data.initial_params()["W"])
-    np.testing.assert_array_equal(base.validation().x, other_weights.validation().x)
-    assert not np.array_equal(base.initial_params()["W"], other_weights.initial_params()["W"])
-    assert not np.array_equal(base.validation().x, other_data.validation().x)
+    first = changed(base, init_seed=0)
+    other_data, other_weights = changed(first, seed=5), changed(first, init_seed=5)
+    np.testing.assert_array_equal(first.initial_params()["W"], other_data.initial_params()["W"])
+    np.testing.assert_array_equal(first.validation().x, other_weights.validation().x)
+    assert not np.array_equal(first.initial_params()["W"], other_weights.initial_params()["W"])
+    assert not np.array_equal(first.validation().x, other_data.validation().x)
+
+
+def test_without_a_seed_of_their_own_weights_follow_the_seed(base):
+    given, implied = changed(base, seed=5, init_seed=5), changed(base, seed=5)
+    np.testing.assert_array_equal(given.initial_params()["W"], implied.initial_params()["W"])
+    (cohort,) = krogh.sweep(changed(base, init_seed=0), seed=range(3))
+    assert len({np.asarray(trial.initial_params()["W"]).tobytes() for trial in cohort}) == 1
 
 
 def test_blocks_agree_up_to_rounding(train, base, one_by_one, in_blocks):

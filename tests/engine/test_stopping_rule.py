@@ -91,7 +91,7 @@ def varied(trial: krogh.Trial, seeds: range, **rules: list) -> list[krogh.Trial]
     """Trials with other seeds, which take the rules in turn."""
     made = []
     for place, seed in enumerate(seeds):
-        one = replaced(replaced(trial, "seed", seed), "init_seed", seed)
+        one = replaced(trial, "seed", seed)
         for name, values in rules.items():
             one = replaced(one, f"training.stopping.{name}", values[place % len(values)])
         made.append(one)

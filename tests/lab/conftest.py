@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -21,11 +22,12 @@ PLUGIN = Path(__file__).parents[1] / "plugin"
 def tiny() -> Iterator[ModuleType]:
     registry.load()
     filed = dict(EXPERIMENTS._things)
-    specification = importlib.util.spec_from_file_location("tiny_lab", PLUGIN / "tiny_lab.py")
+    name = "tiny_lab_for_tests"  # another name than that under which it is installed
+    specification = importlib.util.spec_from_file_location(name, PLUGIN / "tiny_lab.py")
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(__import__("sys").modules, "tiny_lab", module)
+        patch.setitem(sys.modules, name, module)
         specification.loader.exec_module(module)
         EXPERIMENTS._things.clear()
         EXPERIMENTS._things.update(filed)

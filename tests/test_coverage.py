@@ -1,0 +1,81 @@
+"""The coverage map is true: names resolve, tests exist and speak of what they stand for, no id is missing."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "coverage.md"
+CHECKLIST = {
+    f"HP-{letter}{number}"
+    for letter, count in (("T", 5), ("A", 8), ("R", 5), ("M", 9), ("C", 6), ("B", 9), ("E", 15))
+    for number in range(1, count + 1)
+}
+
+
+def rows() -> list[tuple[str, list[str], list[str]]]:
+    """Of each row the id, the public names and the tests."""
+    found = []
+    for line in PAGE.read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if re.fullmatch(r"\|? ?[A-Z]+-[A-Z]+\d+", cells[0]):
+            found.append((cells[0].strip("| "), re.findall(r"`([^`]+)`", cells[2]), re.findall(r"`([^`]+)`", cells[3])))
+    return found
+
+
+def resolve(name: str) -> object:
+    """A dotted public name as the object it stands for."""
+    parts = name.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            thing: object = importlib.import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[cut:]:
+            thing = getattr(thing, part)
+        return thing
+    raise ImportError(name)
+
+
+@cache
+def source(path: str) -> tuple[str, frozenset[str]]:
+    text = (ROOT / path).read_text()
+    tests = [node.name for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+    return text, frozenset(tests)
+
+
+def test_every_id_is_somewhere_and_in_one_place():
+    built = [row[0] for row in rows()]
+    _, _, rest = PAGE.read_text().partition("Not yet there:")
+    later = re.findall(r"[A-Z]+-[A-Z]+\d+", rest)
+    assert len(built) > 30
+    assert sorted([*built, *later]) == sorted(CHECKLIST)
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row[0])
+def test_the_row_is_true(row: tuple[str, list[str], list[str]]):
+    _, names, tests = row
+    assert names and tests
+    texts = []
+    for test in tests:
+        path, _, function = test.partition("::")
+        text, functions = source(path)
+        assert function in functions, f"{test} does not exist"
+        texts.append(text)
+    driven = any("conformance" in test for test in tests)  # those run over the registries
+    for name in names:
+        thing = resolve(name)
+        words = {name.rpartition(".")[2], str(getattr(thing, "name", "")) or name}  # by its name, or as registered
+        spoken = any(re.search(rf"\b{re.escape(word)}\b", text) for word in words for text in texts)
+        assert driven or spoken, f"no test of {row[0]} mentions any of {words}"
+
+
+def test_a_name_that_does_not_exist_is_noticed():
+    with pytest.raises((ImportError, AttributeError)):
+        resolve("krogh.theory.predictions.no_such_theorem")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
 
-from krogh.errors import require, unknown
+from krogh.errors import KroghError, require, unknown
 
 T = TypeVar("T")
 
@@ -87,4 +87,7 @@ def load() -> None:
     for module in BUILT_IN:
         importlib.import_module(module)
     for plugin in entry_points(group="krogh.plugins"):
-        plugin.load()
+        try:
+            plugin.load()
+        except Exception as cause:
+            raise KroghError(f"the plug-in {plugin.name!r} ({plugin.value}) cannot be loaded: {cause!r}") from cause

@@ -70,7 +70,7 @@ def _converted(given: Any, dtype: np.dtype) -> np.ndarray:
         raise TypeError("not a number")
     if dtype.kind == "f":
         with np.errstate(over="ignore"):
-            return array.astype(dtype)
+            return array.astype(dtype) + dtype.type(0)  # -0 and 0 are one number, and one identity
     if array.size and array.dtype.kind == "f":
         raise TypeError("not an integer")
     if array.size and not np.iinfo(dtype).min <= array.min() <= array.max() <= np.iinfo(dtype).max:

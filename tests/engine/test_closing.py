@@ -13,7 +13,7 @@ from krogh.engine.lane import Lane
 
 @pytest.fixture
 def many(base):
-    (cohort,) = krogh.sweep(base, seed=range(4000))
+    (cohort,) = krogh.sweep(base, seed=range(20_000))
     return cohort
 
 
@@ -42,6 +42,7 @@ def test_closing_the_iterator_stops_the_lanes(many, one_by_one, lanes):
     records.close()
     assert not any(lane.is_alive() for lane in lanes)
     assert 0 < usage.useful_steps <= usage.executed_steps  # what was trained is still accounted for
+    assert usage.useful_steps < 0.25 * 40 * len(many)  # a trial needs 40 steps at the least
     assert next(records, None) is None
 
 
@@ -55,12 +56,14 @@ def test_an_interrupt_in_the_consumer_stops_the_lanes(many, one_by_one, lanes):
 
 
 def test_an_interrupt_while_waiting_stops_the_lanes(many, one_by_one, lanes, running, monkeypatch):
+    gotten = []
+
     class Interrupted(running.queue.Queue):
         def get(self, block=True, timeout=None):
-            item = super().get(block, timeout)
-            if timeout is None:
+            gotten.append(super().get(block, timeout))
+            if len(gotten) == 3:
                 raise KeyboardInterrupt
-            return item
+            return gotten[-1]
 
     monkeypatch.setattr(running.queue, "Queue", Interrupted)
     with pytest.raises(KeyboardInterrupt):

@@ -46,6 +46,15 @@ def test_one_value_and_twenty_values_cost_the_same(base, xla_compilations):
     assert (usage.compilations, xla_compilations) == (0, [])
 
 
+def test_a_program_may_be_prepared_beforehand(running, xla_compilations):
+    (cohort,) = krogh.stack([trial(6)])
+    assert running.prepare(cohort, 1) == 1
+    assert running.prepare(cohort, 1) == running.prepare(cohort, 0) == 0
+    usage = Usage()
+    krogh.run(cohort, usage=usage)
+    assert usage.compilations == 0 and len(xla_compilations) == 1
+
+
 def test_shapes_make_other_cohorts():
     cohorts = krogh.sweep(trial(4), model__width=[4, 5, 6], training__optimiser__rate=[0.1, 0.2], seed=range(3))
     assert [len(cohort) for cohort in cohorts] == [6, 6, 6]

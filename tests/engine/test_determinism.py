@@ -20,7 +20,7 @@ import pytest
 
 import krogh
 from krogh.engine.memory import Plan
-from krogh.engine.trial import DATA
+from krogh.engine.trial import DATA, INIT, VALIDATION
 from krogh.training.losses import find_loss
 from krogh.values import replaced
 
@@ -146,6 +146,15 @@ def test_seeds_tell_trials_apart(base):
     weights = {np.asarray(trial.initial_params()["W"]).tobytes() for trial in cohort}
     inputs = {np.asarray(trial.validation().x).tobytes() for trial in cohort}
     assert len(weights) == len(inputs) == len(SEEDS)
+
+
+def test_weights_training_and_validation_have_streams_of_their_own(base, offline):
+    assert len({jax.random.key_data(base.key(stream)).tobytes() for stream in (INIT, DATA, VALIDATION)}) == 3
+    sample = offline.training.regime.sample(offline.task, offline.key(DATA))
+    first_batch = base.training.regime.feed(base.task, base.key(DATA), jnp.int32(0), 1)
+    validation = base.task.draw(base.key(VALIDATION), 8)
+    for raw in (sample.bits[:8], first_batch.bits[0]):
+        assert not np.array_equal(raw, validation.bits)
 
 
 def test_the_first_validation_examples_do_not_depend_on_the_number(base):

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import krogh
-from krogh.engine import Usage
+from krogh.engine import Usage, compiling
 from krogh.engine.lane import Lane
-from krogh.engine.memory import GPU_BLOCKS, Plan, footprint, plan
+from krogh.engine.memory import CPU_SLOTS, GPU_BLOCKS, Plan, footprint, plan
 from krogh.values import replaced
 
 CPU, GPU = SimpleNamespace(platform="cpu"), SimpleNamespace(platform="gpu")
@@ -47,7 +47,7 @@ def test_plans_shrink_with_the_limit_and_keep_to_it(base, device, count):
         assert chosen.slots % chosen.block == 0
         assert chosen.slots * size.state + chosen.block * size.work <= limit
     if device is CPU:
-        assert all(chosen.block == 1 and chosen.slots <= count for chosen in plans)
+        assert all(chosen.block == 1 and chosen.slots <= CPU_SLOTS for chosen in plans)
 
 
 @given(st.integers(1, 40), st.sampled_from([1, 2, 3, 16, 64, 8192]))
@@ -125,6 +125,18 @@ def test_blocks_are_halved_too(train, expected, running, in_blocks, one_lane, mo
     retried = train(cohort, plan_override=in_blocks, usage=usage)
     assert usage.splits == 1
     assert sum(retried[place].reached == records[place].reached for place in records) >= 36
+
+
+def test_a_program_that_is_too_large_to_compile_is_made_smaller(train, expected, monkeypatch):
+    def compile_(template, plan, device):
+        raise exhausted()
+
+    cohort, records = expected
+    monkeypatch.setattr(compiling, "_compile", compile_)
+    usage = Usage()
+    retried = train(cohort, plan_override=Plan(9, 1), usage=usage)  # half of it, 4 slots, is compiled already
+    assert usage.splits >= 1
+    assert all(retried[place].bits == records[place].bits for place in records)
 
 
 @pytest.mark.parametrize("lanes", ["one", "all"])

@@ -12,9 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxtyping import Array, Float, PRNGKeyArray
 
 import krogh
 from krogh.engine.trial import DATA
+from krogh.models.base import Model, Parameters
+from krogh.tasks.base import Task
 from krogh.training.losses import find_loss
 from krogh.values import plain, replaced
 
@@ -136,6 +139,37 @@ def test_square_population_and_every_input(train, exact, one_by_one):
     """32 inputs: 97% allows none wrong, 95% one and 90% three, wherever the prefix looks."""
     rules = {"accuracy": [1.0, 0.95, 0.9, 0.97], "budget": [40, 300, 300, 150]}
     compared(train, varied(exact, range(40), **rules), one_by_one, {"converged", "failed"})
+
+
+class OneWrong(Model):
+    """Right on every input but one, which the first weights choose."""
+
+    def init(self, key: PRNGKeyArray, task: Task) -> Parameters:
+        return {"w": jax.random.rademacher(key, task.input_shape, jnp.float32)}
+
+    def predict(self, params: Parameters, x: Float[Array, "batch n"]) -> Float[Array, " batch"]:
+        chosen = jnp.all(x == params["w"][None, :], axis=1)
+        return x[:, 0] * x[:, 1] * jnp.where(chosen, -1.0, 1.0)
+
+    def check(self, task: Task) -> None:
+        return
+
+    @classmethod
+    def example(cls) -> tuple[Model, Task]:
+        return cls(), krogh.Parity(n=5, k=2)
+
+
+def test_one_wrong_input_counts_once(train, exact, one_by_one):
+    """Whichever of the 32 inputs it is: at 95% one may be wrong, at 97% none."""
+    training = replaced(exact.training, "stopping.budget", 20)
+    still = krogh.Trial(exact.task, OneWrong(), replaced(training, "optimiser.rate", 0.0))
+    (cohort,) = krogh.sweep(still, training__stopping__accuracy=[0.95, 0.97], seed=range(400))
+    records = train(cohort, plan_override=one_by_one)
+    assert len({record.weights["w"].tobytes() for record in records.values()}) == 32
+    for position, record in records.items():
+        expected = ("converged", 10, 10) if position < 400 else ("failed", -1, 20)
+        assert (record.outcome, record.reached, record.steps) == expected
+        assert record.accuracy == np.float32(31 / 32)
 
 
 def test_without_early_stopping_the_time_is_noted_and_the_budget_used(train, lasting, one_by_one):

@@ -354,7 +354,7 @@ def test_a_damaged_or_foreign_file_in_the_store(copied, tiny, contents, harm):
         ({"noise": -0.1}, r"noise must be in \[0, 1/2\); got noise=-0.1"),
         ({"widths": (8, 1)}, r"width must be at least k=2 .*got width=1 \(try width=2\)"),
         ({"budget": 15}, r"budget must be a multiple .*\(try budget=20\)"),
-        ({"seeds": 0}, "seeds"),
+        ({"seeds": 0}, "seeds must be integers .* at least one"),
     ],
 )
 def test_trials_that_cannot_be(tiny, tmp_path, contents, changes, match):

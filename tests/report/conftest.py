@@ -44,9 +44,7 @@ def draw_styled(folder: Path) -> None:
 
 def draw_panels(folder: Path) -> None:
     """A wide figure with two panels and the source's value beside ours."""
-    fig, axes = figures.new_figure(
-        "Progress is hidden in the loss and visible in the Fourier gap", width=9.0, ncols=2
-    )
+    fig, axes = figures.new_figure("Progress is hidden in the loss and visible in the Fourier gap", width=9.0, ncols=2)
     step = np.arange(0, 1000, 10)
     axes[0].plot(step, 0.5 / (1 + np.exp((step - 700) / 30)), label="error")
     axes[1].plot(step, np.minimum(1.0, step / 800) ** 2, color=figures.VERMILLION, label="Fourier gap")
@@ -209,9 +207,7 @@ def write_gallery(root: Path) -> Path:
         draw=(draw_panels,),
         title="Progress that the loss does not show",
         question="Is there a quantity that grows steadily while the loss stands still?",
-        figures=[
-            figure_entry("progress", title="The gap grows long before the error falls", alt="Two panels.")
-        ],
+        figures=[figure_entry("progress", title="The gap grows long before the error falls", alt="Two panels.")],
     )
     write_study(
         root,

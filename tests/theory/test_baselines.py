@@ -60,9 +60,7 @@ def test_enumeration_finds_exactly_the_consistent_subsets(n, k):
 
 
 def test_enumeration_meets_the_statistical_limit():
-    survivors = [
-        len(baselines.consistent_subsets(*sample(12, (1, 4, 9), 8, seed=s), 3)) - 1 for s in range(60)
-    ]
+    survivors = [len(baselines.consistent_subsets(*sample(12, (1, 4, 9), 8, seed=s), 3)) - 1 for s in range(60)]
     expected = (math.comb(12, 3) - 1) / 2**8
     assert abs(np.mean(survivors) - expected) < 4 * math.sqrt(expected / 60)
 

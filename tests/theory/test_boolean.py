@@ -62,9 +62,7 @@ def test_one_coefficient_agrees_with_all_of_them():
     table = np.random.default_rng(0).standard_normal(32)
     everything = boolean.fourier_coefficients(table)
     for subset in subsets(5):
-        assert np.isclose(
-            boolean.fourier_coefficient(table, subset), everything[boolean.subset_mask(subset, 5)]
-        )
+        assert np.isclose(boolean.fourier_coefficient(table, subset), everything[boolean.subset_mask(subset, 5)])
 
 
 @pytest.mark.parametrize("support", [(0,), (1, 3), (0, 2, 4)])
@@ -83,9 +81,7 @@ def test_gaps_are_the_definition_written_out(support):
     assert boolean.relaxed_gap(gradient, support) >= boolean.gradient_gap(gradient, support)
 
 
-@pytest.mark.parametrize(
-    "derivative", [boolean.heaviside, np.cos, lambda z: 3 * z**2], ids=["relu", "sine", "cube"]
-)
+@pytest.mark.parametrize("derivative", [boolean.heaviside, np.cos, lambda z: 3 * z**2], ids=["relu", "sine", "cube"])
 @pytest.mark.parametrize("bias", [0.0, 0.3])
 def test_population_gradients_are_means_over_the_cube(derivative, bias):
     n, support = 7, (1, 2, 5)

@@ -51,16 +51,10 @@ NEURONS = [
     {"activation": "sine", "scale": 2.0},
 ]
 CASES = [
-    *(
-        Case("parity/one-neuron", {"n": N, "support": scattered(k), **neuron})
-        for k in DEGREES
-        for neuron in NEURONS
-    ),
+    *(Case("parity/one-neuron", {"n": N, "support": scattered(k), **neuron}) for k in DEGREES for neuron in NEURONS),
     # A shift serves every degree from k on; a wave also those below.
     *(
-        Case(
-            "parity/one-neuron", {"n": N, "support": scattered(3), "activation": activation, "degree": degree}
-        )
+        Case("parity/one-neuron", {"n": N, "support": scattered(3), "activation": activation, "degree": degree})
         for activation, degree in [
             *itertools.product(["zigzag", "polynomial"], [4, 7]),
             *itertools.product(["infinite-zigzag", "sine"], [1, 2, 8]),
@@ -80,9 +74,7 @@ CASES = [
     Case("parity/monomial", {"n": 12, "k": 12}, 1e-6),
     *(Case("parity/polynet", {"n": N, "support": scattered(k)}) for k in DEGREES),
     *(
-        Case(
-            "parity/disjoint-polynet", {"n": 2 * k, "k": k, "support": tuple(2 * i + i % 2 for i in range(k))}
-        )
+        Case("parity/disjoint-polynet", {"n": 2 * k, "k": k, "support": tuple(2 * i + i % 2 for i in range(k))})
         for k in DEGREES
     ),
     Case("parity/disjoint-polynet", {"n": 12, "k": 3}),
@@ -162,9 +154,7 @@ def test_claim_5_as_printed_does_not_hold(k):
 
 @pytest.mark.parametrize("k", DEGREES)
 def test_sizes_are_those_the_theory_names(k):
-    wide, narrow = (
-        construct("parity/relu", n=N, k=k, output_bias=bias, multiple=2) for bias in (False, True)
-    )
+    wide, narrow = (construct("parity/relu", n=N, k=k, output_bias=bias, multiple=2) for bias in (False, True))
     assert np.sum(np.abs(wide.params["u"])) == 8 * k**2
     assert np.max(np.abs(wide.params["u"])) == (8 * k if k > 1 else 6)
     for made, options in [
@@ -185,9 +175,7 @@ def test_the_monomial_weights_match_every_power_exactly(k):
     for s in range(-2 * k, 2 * k + 1):
         value = sum(a * s**j for j, a in enumerate(p))
         assert sum(u * (s + b) ** k for u, b in zip(weights, nodes, strict=True)) == value
-    assert [sum(a * s**j for j, a in enumerate(p)) for s in range(k, -k - 1, -2)] == [
-        (-1) ** j for j in range(k + 1)
-    ]
+    assert [sum(a * s**j for j, a in enumerate(p)) for s in range(k, -k - 1, -2)] == [(-1) ** j for j in range(k + 1)]
 
 
 @pytest.mark.parametrize("case", ONE_OF_EACH, ids=str)
@@ -201,8 +189,7 @@ def test_saved_weights_come_back_as_the_same_network(case, tmp_path):
     assert header["name"] == case.name and header["statement"] == made.statement
     assert header["size"] == made.size
     task, model = (
-        registry[header[part].pop("kind")](**header[part])
-        for registry, part in ((TASKS, "task"), (MODELS, "model"))
+        registry[header[part].pop("kind")](**header[part]) for registry, part in ((TASKS, "task"), (MODELS, "model"))
     )
     again = dataclasses.replace(made, params=loaded, task=task, model=model)
     for name, array in made.params.items():
@@ -222,9 +209,7 @@ def test_a_file_that_cannot_be_written_is_one_clear_error(tmp_path):
 @pytest.mark.parametrize("case", ONE_OF_EACH, ids=str)
 def test_settings_may_be_text(case):
     made = construct(case.name, **case.settings)
-    texts = {
-        key: ",".join(map(str, v)) if isinstance(v, tuple) else str(v) for key, v in case.settings.items()
-    }
+    texts = {key: ",".join(map(str, v)) if isinstance(v, tuple) else str(v) for key, v in case.settings.items()}
     again = construct(case.name, **texts)
     assert again.statement == made.statement and again.size == made.size
 
@@ -303,9 +288,7 @@ def test_direct_calls_are_checked_too(settings, message):
 
 def test_weights_of_another_shape_and_inputs_of_another_length_are_refused():
     made = public.polynet(4, 2)
-    with pytest.raises(
-        KroghError, match=r"must give the model's parameters .*'b': \(2,\).*; got .*'b': \(3,\)"
-    ):
+    with pytest.raises(KroghError, match=r"must give the model's parameters .*'b': \(2,\).*; got .*'b': \(3,\)"):
         dataclasses.replace(made, params={**made.params, "b": np.zeros(3)})
     for shape in [(4,), (2, 5), (1, 2, 4)]:
         with pytest.raises(KroghError, match=r"have the shape \(batch, 4\); got"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -67,9 +68,7 @@ def test_the_bounds_bite_where_they_should():
 
 def test_the_printed_bounds_are_violated_where_the_reference_says():
     above = polynet_error(15, 3, 11.5, "printed")
-    assert above["error"] == pytest.approx(2.7e-3, rel=0.02) and above["at_most"] == pytest.approx(
-        4.7e-4, rel=0.02
-    )
+    assert above["error"] == pytest.approx(2.7e-3, rel=0.02) and above["at_most"] == pytest.approx(4.7e-4, rel=0.02)
     assert above["error"] > above["at_most"]
     below = polynet_error(15, 3, 4.5, "printed")
     assert below["error"] < below["at_least"]
@@ -92,7 +91,7 @@ def test_zero_error_means_beating_all_irrelevant_weights(size):
 
 def test_the_error_falls_as_the_relevant_weight_grows():
     errors = [polynet_error(40, 3, v)["error_fair"] for v in np.linspace(0.1, 45, 200)]
-    assert all(a >= b for a, b in zip(errors, errors[1:], strict=False))
+    assert all(a >= b for a, b in itertools.pairwise(errors))
 
 
 def test_three_ways_to_the_law_of_a_block_agree():
@@ -146,11 +145,7 @@ def test_plateau_scaling():
     for k, slope in ((3, -0.505), (4, -0.99), (5, -1.53)):
         near, far = (1 - plateau(size, k)["ratio"] for size in (3000, 10000))
         assert math.log(far / near) / math.log(10 / 3) == pytest.approx(slope, abs=0.01)
-    assert (
-        plateau(1000, 3, gamma=0.001)["ratio"]
-        < plateau(1000, 3)["ratio"]
-        < plateau(1000, 3, gamma=0.1)["ratio"]
-    )
+    assert plateau(1000, 3, gamma=0.001)["ratio"] < plateau(1000, 3)["ratio"] < plateau(1000, 3, gamma=0.1)["ratio"]
 
 
 def test_gaussian_plateau():
@@ -182,18 +177,13 @@ def test_sgd_horizons_of_the_reference(size, k, value):
 
 
 @pytest.mark.parametrize("variant", ["printed", "repaired"])
-@pytest.mark.parametrize(
-    ("size", "k", "epsilon", "delta"), [(2, 2, 0.1, 0.1), (10, 3, 0.01, 0.01), (3, 5, 0.3, 0.5)]
-)
+@pytest.mark.parametrize(("size", "k", "epsilon", "delta"), [(2, 2, 0.1, 0.1), (10, 3, 0.01, 0.01), (3, 5, 0.3, 0.5)])
 def test_the_sgd_proof_goes_through(size, k, epsilon, delta, variant):
     factor = {"printed": 6, "repaired": 48}[variant]
 
     def demanded(steps):
         return (
-            factor
-            * math.log(2 * size * k * steps / delta)
-            * math.log(2 * k / epsilon)
-            * (3 * size - 2) ** (2 * k - 1)
+            factor * math.log(2 * size * k * steps / delta) * math.log(2 * k / epsilon) * (3 * size - 2) ** (2 * k - 1)
         )
 
     numbers = polynet_sgd(size, k, epsilon, delta, variant)

@@ -101,9 +101,7 @@ def test_the_lemma_holds_and_the_ratio_is_exact(k):
 
 
 def test_the_gap_of_the_lemma_is_smallest_at_k_4():
-    smallest = min(
-        (fourier_gap(n, k)["gap_over_scale"], k, n) for k in range(2, 42, 2) for n in (4 * k + 1, 8 * k + 1)
-    )
+    smallest = min((fourier_gap(n, k)["gap_over_scale"], k, n) for k in range(2, 42, 2) for n in (4 * k + 1, 8 * k + 1))
     assert smallest[1:] == (4, 17) and smallest[0] == pytest.approx(0.6445, abs=1e-4)
 
 
@@ -113,9 +111,7 @@ def test_the_gap_shrinks_in_n_and_vanishes_for_odd_k():
     assert fourier_gap(15, 3)["gap"] == 0 and fourier_gap(15, 3)["relu_gap"] == 0
     assert math.isnan(fourier_gap(15, 4)["lower_bound"]), "the lemma says nothing below n = 4k"
     calibrated = {k: fourier_gap(15, k)["relu_gap"] for k in (2, 4, 6)}
-    assert calibrated == {
-        k: pytest.approx(v, abs=5e-6) for k, v in {2: 0.09668, 4: 0.00586, 6: 0.00098}.items()
-    }
+    assert calibrated == {k: pytest.approx(v, abs=5e-6) for k, v in {2: 0.09668, 4: 0.00586, 6: 0.00098}.items()}
 
 
 def test_recovery_samples_recover_the_support():
@@ -134,13 +130,9 @@ def test_recovery_samples_recover_the_support():
 def test_recovery_numbers():
     numbers = support_recovery(101, 4, failure=0.05, gap=0.01)
     assert numbers["samples"] == math.ceil(8 / 0.01**2 * math.log(2 * 101 / 0.05))
-    assert support_recovery(101, 4, gap=0.01, noise=0.25)["samples"] == pytest.approx(
-        4 * numbers["samples"], abs=4
-    )
+    assert support_recovery(101, 4, gap=0.01, noise=0.25)["samples"] == pytest.approx(4 * numbers["samples"], abs=4)
     assert support_recovery(101, 4, gap=0.01, noise=0.5)["samples"] == math.inf
-    assert support_recovery(101, 4, gap=0.01, variant="printed")["samples"] == math.ceil(
-        math.log(101) / 0.01**2
-    )
+    assert support_recovery(101, 4, gap=0.01, variant="printed")["samples"] == math.ceil(math.log(101) / 0.01**2)
     assert support_recovery(101, 4)["gap"] == relu_gap(101, 4)
 
 

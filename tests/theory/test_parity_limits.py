@@ -42,9 +42,7 @@ def test_more_copies_of_search_are_faster_and_the_approximation_close():
 def test_numbers_of_subsets_beyond_floats_keep_their_logarithm():
     numbers = random_search(10**6, 5 * 10**5)
     assert numbers["mean_steps"] == math.inf and numbers["log10_subsets"] == pytest.approx(301026.9, abs=0.1)
-    assert random_search(10**6, 40)["log10_subsets"] == pytest.approx(
-        math.log10(math.comb(10**6, 40)), rel=1e-12
-    )
+    assert random_search(10**6, 40)["log10_subsets"] == pytest.approx(math.log10(math.comb(10**6, 40)), rel=1e-12)
 
 
 def test_statistical_limit_without_noise():
@@ -143,10 +141,7 @@ def test_no_fixed_embedding_goes_below_the_kernel_floor():
     features = relu_features(n, 40, seed=0)
     numbers = kernel_floor(n, k, 40, radius)
     coefficients = boolean.fourier_coefficients(features.T)
-    norms = {
-        s: np.linalg.norm(coefficients[:, boolean.subset_mask(s, n)])
-        for s in itertools.combinations(range(n), k)
-    }
+    norms = {s: np.linalg.norm(coefficients[:, boolean.subset_mask(s, n)]) for s in itertools.combinations(range(n), k)}
     hardest = min(norms, key=norms.get)
     assert norms[hardest] <= numbers["coefficient_norm_at_most"]
     label, w, losses = boolean.parity_table(hardest, n), np.zeros(40), []

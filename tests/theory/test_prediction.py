@@ -95,9 +95,7 @@ def test_bad_settings_get_one_clear_error(settings, message):
 
 
 def test_an_unknown_prediction_names_the_nearest():
-    with pytest.raises(
-        KroghError, match="unknown prediction 'parity/forier-gap'; did you mean 'parity/fourier-gap'"
-    ):
+    with pytest.raises(KroghError, match="unknown prediction 'parity/forier-gap'; did you mean 'parity/fourier-gap'"):
         predict("parity/forier-gap", n=15, k=4)
 
 

@@ -151,10 +151,11 @@ def sweep(trial: Trial, **fields: Iterable[Any]) -> list[Trials]:
 
 
 def _with_seeds(cohort: Trials, seeds: Iterable[int]) -> Trials:
-    numbers = np.asarray(seeds if isinstance(seeds, range) else list(seeds))
-    whole = numbers.size > 0 and np.issubdtype(numbers.dtype, np.integer)
-    require(whole and numbers.min() >= 0 and numbers.max() < 2**32, "seeds must be integers in 0..2^32-1")
-    numbers = numbers.astype(np.uint32)
+    given = seeds if isinstance(seeds, range) else list(seeds)
+    ends = (*given[:1], *given[-1:]) if isinstance(given, range) else given  # a range may be too long to write out
+    inside = len(ends) and all(isinstance(seed, int | np.integer) and 0 <= seed < 2**32 for seed in ends)
+    require(inside, f"seeds must be integers in 0..2^32-1, at least one; got {seeds!s:.80}")
+    numbers = np.asarray(given, np.uint32)
     count = len(cohort) * len(numbers)
     stacked = {place: np.repeat(array, len(numbers), axis=0) for place, array in cohort._stacked.items()}
     for place, path in enumerate(_leaf_paths(cohort.template)):

@@ -68,7 +68,8 @@ def plan(trial: Trial, count: int, device: Any, limit: int | None = None) -> Pla
     size = footprint(trial)
     room = limit if limit is not None else available(device)
     if device.platform == "cpu":
-        slots = min(CPU_SLOTS, max(1, (room - size.work) // max(1, size.state)), count)
+        # Whatever the count: empty slots cost nothing, and one structure then has one program.
+        slots = min(CPU_SLOTS, (room - size.work) // max(1, size.state))
         return Plan(int(max(1, slots)), 1)
     block = _power_of_two_below(min(GPU_BLOCK, room // (size.work + GPU_BLOCKS * size.state)))
     # Fewer slots than trials, so that finished trials are replaced and do not run on; but not so few that the device

@@ -12,7 +12,6 @@ curve.step, ...    with probes: lists, one entry per probed step
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -22,46 +21,39 @@ from krogh.engine.cohort import Trials, stack
 from krogh.engine.lane import Finished, Usage
 from krogh.engine.run import run_cohort
 from krogh.engine.trial import Trial
+from krogh.errors import require
+from krogh.values import structure_of
 
 OUTCOME = pl.Enum(list(OUTCOMES.values()))
 ORDER = "order"
 
 
-def frame(cohort: Trials, ids: np.ndarray, finished: Finished, first: int = 0) -> pl.DataFrame:
-    """The records of finished trials; `order` counts from `first`, the place of the cohort's first trial."""
+def recorded(cohort: Trials, ids: np.ndarray, finished: Finished, first: int = 0) -> pl.DataFrame:
+    """What finished trials leave behind, without their fields; `order` counts from `first`, the place of the cohort's
+    first trial."""
     positions = finished.position
     outcome = np.array([OUTCOMES.get(code, "") for code in range(max(OUTCOMES) + 1)])[finished.status]
-    converged = finished.status == CONVERGED
-    columns: dict[str, Any] = {
+    converged = pl.Series(finished.status == CONVERGED)
+    columns = {
         ORDER: pl.Series(first + positions, dtype=pl.UInt32),
         "id": pl.Series(ids[positions], dtype=pl.UInt64),
+        "outcome": pl.Series(outcome, dtype=OUTCOME),
+        "convergence_time": pl.Series(finished.reached, dtype=pl.Int32),
+        "steps": pl.Series(finished.steps, dtype=pl.Int32),
+        "accuracy": pl.Series(finished.accuracy, dtype=pl.Float32),
+        "loss": pl.Series(finished.loss, dtype=pl.Float32),
     }
-    constants = {}
-    for name, values in cohort.rows(positions).items():
-        if isinstance(values, list | np.ndarray):
-            columns[name] = pl.Series(values)
-        else:
-            constants[name] = pl.lit(values)
-    columns["outcome"] = pl.Series(outcome, dtype=OUTCOME)
-    columns["convergence_time"] = pl.Series(finished.reached, dtype=pl.Int32)
-    columns["steps"] = pl.Series(finished.steps, dtype=pl.Int32)
-    columns["accuracy"] = pl.Series(finished.accuracy, dtype=pl.Float32)
-    columns["loss"] = pl.Series(finished.loss, dtype=pl.Float32)
-    columns |= _curves(cohort, finished)
-    table = pl.DataFrame(columns).with_columns(**constants)
-    time = pl.when(pl.Series(converged)).then(pl.col("convergence_time"))
-    names = [
-        ORDER,
-        "id",
-        *cohort.rows(positions[:1]),
-        "outcome",
-        "convergence_time",
-        "steps",
-        "accuracy",
-        "loss",
-    ]
-    rest = [name for name in table.columns if name not in names]
-    return table.with_columns(time.alias("convergence_time")).select([*names, *rest])
+    table = pl.DataFrame(columns | _curves(cohort, finished))
+    return table.with_columns(pl.when(converged).then(pl.col("convergence_time")).alias("convergence_time"))
+
+
+def with_fields(cohort: Trials, positions: np.ndarray, records: pl.DataFrame) -> pl.LazyFrame:
+    """Records of the trials at `positions`, each with the fields of its trial after its identity."""
+    fields = cohort.rows(positions)
+    varying = {name: values for name, values in fields.items() if isinstance(values, list | np.ndarray)}
+    constant = {name: pl.lit(value) for name, value in fields.items() if name not in varying}
+    table = records.with_columns(pl.Series(name, values) for name, values in varying.items())
+    return table.lazy().with_columns(**constant).select("id", *fields, pl.exclude("id", *fields))
 
 
 def _curves(cohort: Trials, finished: Finished) -> dict[str, pl.Series]:
@@ -77,16 +69,18 @@ def _curves(cohort: Trials, finished: Finished) -> dict[str, pl.Series]:
     return series
 
 
-def as_cohorts(trials: Iterable[Trial] | Iterable[Trials] | Trial | Trials) -> list[Trials]:
-    """Whatever describes trials (one, a list, a sweep) as cohorts."""
-    if isinstance(trials, Trial):
-        return stack([trials])
-    if isinstance(trials, Trials):
-        return [trials]
-    given = list(trials)
-    if all(isinstance(item, Trials) for item in given):
-        return given  # type: ignore[return-value]
-    return stack(given)  # type: ignore[arg-type]
+def as_cohorts(trials: Iterable[Trial] | Iterable[Trials] | Trial | Trials) -> list[tuple[Trials, np.ndarray]]:
+    """Whatever describes trials (one, a list, a sweep) as cohorts, each with its trials' places in what was given."""
+    given: list[Any] = [trials] if isinstance(trials, Trial | Trials) else list(trials)
+    cohorts = [item for item in given if isinstance(item, Trials)]
+    if not cohorts or len(cohorts) < len(given):
+        groups: dict[str, list[int]] = {}
+        for place, trial in enumerate(given):
+            require(isinstance(trial, Trial), f"expected trials; got {type(trial).__name__}")
+            groups.setdefault(structure_of(trial), []).append(place)
+        return list(zip(stack(given), map(np.asarray, groups.values()), strict=True))
+    ends = np.cumsum([len(cohort) for cohort in cohorts])
+    return [(cohort, np.arange(end - len(cohort), end)) for cohort, end in zip(cohorts, ends, strict=True)]
 
 
 def run(trials: Iterable[Trial] | Iterable[Trials] | Trial | Trials, *, usage: Usage | None = None) -> pl.DataFrame:
@@ -95,11 +89,12 @@ def run(trials: Iterable[Trial] | Iterable[Trials] | Trial | Trials, *, usage: U
         table = krogh.run(krogh.sweep(trial, seed=range(100)))
         table["convergence_time"].median()
 
-    Rows come in the order of the trials given, cohort by cohort.
+    Rows come in the order of the trials given.
     """
-    tables, first = [], 0
-    for cohort in as_cohorts(trials):
+    tables = []
+    for cohort, places in as_cohorts(trials):
         ids = cohort.ids()
-        tables += [frame(cohort, ids, part, first) for part in run_cohort(cohort, usage=usage)]
-        first += len(cohort)
+        for part in run_cohort(cohort, usage=usage):
+            records = recorded(cohort, ids, part).with_columns(pl.Series(ORDER, places[part.position]))
+            tables.append(with_fields(cohort, part.position, records).collect())
     return pl.concat(tables, how="diagonal_relaxed").sort(ORDER).drop(ORDER) if tables else pl.DataFrame()

@@ -98,7 +98,10 @@ def run_cohort(
 
 def _collected(results: queue.Queue[Any], running: int) -> Iterator[Finished]:
     while running:
-        item = results.get()
+        try:
+            item = results.get(timeout=0.2)  # an endless wait could not be interrupted
+        except queue.Empty:
+            continue
         if item is None:
             running -= 1
         elif isinstance(item, BaseException):

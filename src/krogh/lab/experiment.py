@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 import typing
 from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, TypeVar
@@ -43,17 +44,23 @@ class Figure:
     alt: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
 class Results(Generic[S]):
-    """What claims and figures are made from."""
+    """What claims and figures are made from: the trials' table, read when asked for, and the settings."""
 
-    table: pl.DataFrame
-    settings: S
-    scale: str
+    def __init__(self, table: pl.DataFrame | pl.LazyFrame, settings: S, scale: str):
+        self.records = table.lazy()
+        self.settings = settings
+        self.scale = scale
+
+    @functools.cached_property
+    def table(self) -> pl.DataFrame:
+        """One row per trial. For very many trials, select what is needed from `records` instead."""
+        return self.records.collect()
 
     def times(self, *conditions: pl.Expr) -> np.ndarray:
         """Convergence times of the rows that meet the conditions, ∞ where a trial never converged."""
-        return convergence_times(self.table.filter(*conditions) if conditions else self.table)
+        chosen = self.records.filter(*conditions) if conditions else self.records
+        return convergence_times(chosen.select("convergence_time").collect())
 
 
 class Experiment(abc.ABC, Generic[S]):

@@ -24,6 +24,7 @@ from krogh.engine.records import ORDER
 from krogh.errors import KroghError
 
 SCHEMA = 2
+MERGED_ROWS = 200_000
 META = "krogh"
 
 
@@ -79,9 +80,10 @@ class Store:
         self._write(f"{cohort}.part", table, cohort)
 
     def merge(self, cohort: str) -> None:
-        """Make the parts of a finished cohort one file."""
+        """Make the parts of a finished cohort one file; those of a very large one stay, each large enough itself."""
         sources = sorted(self.folder.glob(f"{cohort}*.parquet"))  # the whole one, if there is one, comes first
-        if not any(".part-" in path.name for path in sources):
+        rows = sum(pl.scan_parquet(path).select(pl.len()).collect().item() for path in sources)
+        if rows > MERGED_ROWS or not any(".part-" in path.name for path in sources):
             return
         merged = pl.concat([pl.read_parquet(path) for path in sources], how="diagonal_relaxed")
         whole = self._write(cohort, merged.unique("id", keep="first").sort(ORDER), cohort)
@@ -113,10 +115,10 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=8)).hexdigest()
 
 
-def write_parquet(path: Path, table: pl.DataFrame, about: dict[str, Any]) -> None:
-    """A Parquet file that says it is krogh's and which schema it has."""
+def write_parquet(path: Path, table: pl.DataFrame | pl.LazyFrame, about: dict[str, Any]) -> None:
+    """A Parquet file that says it is krogh's and which schema it has; a lazy table is never whole in memory."""
     note = json.dumps({"schema": SCHEMA, **about})
-    table.write_parquet(path, compression="zstd", metadata={META: note})
+    table.lazy().sink_parquet(path, compression="zstd", metadata={META: note})
     with path.open("rb") as file:
         os.fsync(file.fileno())
 

@@ -28,7 +28,7 @@ import polars as pl
 from krogh.engine import Trials, Usage, run_cohort
 from krogh.engine.checking import CONVERGED, DIVERGED
 from krogh.engine.lane import Finished
-from krogh.engine.records import frame
+from krogh.engine.records import recorded, with_fields
 from krogh.engine.run import prepare
 from krogh.errors import KroghError, require
 from krogh.lab import figures
@@ -56,6 +56,8 @@ class Progress:
     steps: int = 0
     resumed: int = 0
     seconds: float = 0.0
+    first_done: int = 0
+    first_seconds: float = 0.0
 
     @property
     def steps_per_second(self) -> float:
@@ -63,8 +65,9 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        fresh = self.done - self.resumed
-        return self.seconds / fresh * (self.total - self.done) if fresh else None
+        """By the pace since the first trial ended: the first compilation says nothing of what follows."""
+        fresh = self.done - self.first_done
+        return (self.seconds - self.first_seconds) / fresh * (self.total - self.done) if fresh > 0 else None
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,7 @@ def run_study(
     }
     claims: list[Claim] = []
     if status == "complete":
-        claims, summary["figures"] = _conclude(experiment, settings, scale, store, ids, folder)
+        claims, summary["figures"] = _conclude(experiment, settings, scale, store, cohorts, ids, folder)
         write_json(folder / "claims.json", {"schema": 1, "claims": [claim.as_json() for claim in claims]})
     write_json(folder / "study.json", summary)
     return Study(folder, status, claims, summary)
@@ -158,13 +161,14 @@ def _train(
     weights_folder: Path | None,
 ) -> None:
     missing_of = _missing(ids_of, store.ids())
+    progress.done = progress.resumed = progress.total - sum(len(missing) for missing in missing_of)
+    if progress.done < progress.total:
+        show(progress)
     begun, first = time.perf_counter(), 0
     for place, (cohort, ids, missing) in enumerate(zip(cohorts, ids_of, missing_of, strict=True)):
         for ahead in range(place + 1, min(place + 1 + PREPARED, len(cohorts))):
             usage.compilations += prepare(cohorts[ahead], len(missing_of[ahead]))
         key = digest(cohort.structure).hex()
-        progress.done += len(cohort) - len(missing)
-        progress.resumed += len(cohort) - len(missing)
         batches: list[Finished] = []
         rows = 0
         flushed = time.perf_counter()
@@ -179,15 +183,17 @@ def _train(
                 progress.diverged += int((finished.status == DIVERGED).sum())
                 progress.steps += int(finished.steps.sum(dtype=np.int64))
                 progress.seconds = time.perf_counter() - begun
+                if not progress.first_seconds:
+                    progress.first_done, progress.first_seconds = progress.done, progress.seconds
                 show(progress)
                 rows += len(finished.position)
                 if rows >= FLUSH_ROWS or time.perf_counter() - flushed > FLUSH_SECONDS:
-                    store.add_part(key, frame(cohort, ids, _together(batches), first))
+                    store.add_part(key, recorded(cohort, ids, _together(batches), first))
                     batches, rows, flushed = [], 0, time.perf_counter()
         finally:
             records.close()
             if batches:
-                store.add_part(key, frame(cohort, ids, _together(batches), first))
+                store.add_part(key, recorded(cohort, ids, _together(batches), first))
         store.merge(key)
         first += len(cohort)
 
@@ -212,16 +218,31 @@ def _together(batches: list[Finished]) -> Finished:
 
 
 def _conclude(
-    experiment: Experiment[Any], settings: Any, scale: str, store: Store, ids: list[np.ndarray], folder: Path
+    experiment: Experiment[Any],
+    settings: Any,
+    scale: str,
+    store: Store,
+    cohorts: list[Trials],
+    ids: list[np.ndarray],
+    folder: Path,
 ) -> tuple[list[Claim], list[dict[str, Any]]]:
-    table = store.scan(_joined(ids)).collect()
+    records = store.scan(np.unique(_joined(ids))).collect()
+    tables = [_table(cohort, own, records) for cohort, own in zip(cohorts, ids, strict=True)]
     with temporary_beside(folder / "trials.parquet") as temporary:
-        write_parquet(temporary, table, {"study": experiment.name, "scale": scale})
+        whole = pl.concat(tables, how="diagonal_relaxed") if tables else pl.LazyFrame()
+        write_parquet(temporary, whole, {"study": experiment.name, "scale": scale})
         temporary.replace(folder / "trials.parquet")
-    results = Results(table, settings, scale)
+    results = Results(pl.scan_parquet(folder / "trials.parquet"), settings, scale)
     with figures.style():
         drawn = [_saved(figure, folder / "figures") for figure in experiment.figures(results)]
     return experiment.claims(results), drawn
+
+
+def _table(cohort: Trials, ids: np.ndarray, records: pl.DataFrame) -> pl.LazyFrame:
+    """The cohort's rows of the study's table, in the order of its trials."""
+    asked = pl.DataFrame({"id": ids, "place": np.arange(len(ids))})
+    own = asked.join(records, on="id", how="inner", maintain_order="left")
+    return with_fields(cohort, own["place"].to_numpy(), own.drop("place"))
 
 
 def _saved(figure: Figure, folder: Path) -> dict[str, Any]:

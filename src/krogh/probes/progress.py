@@ -31,7 +31,7 @@ class Error(Probe):
     def measure(self, moment: Moment) -> Float[Array, " 1"]:
         prediction = moment.model.predict(moment.params, moment.validation.x)
         right = moment.task.correct(prediction, moment.validation.truth)
-        return 1.0 - jnp.mean(right, dtype=jnp.float32)[None]
+        return jnp.mean(~right, dtype=jnp.float32)[None]
 
 
 @probe("batch-loss")

@@ -110,7 +110,10 @@ class Offline(Regime):
 
 
 class FullBatch(Regime):
-    """All of m fixed examples in every step."""
+    """All of m fixed examples in every step.
+
+    The sum over examples runs over the room of the cohort's largest m, so the last bits of a sum may depend on it.
+    """
 
     m: Int[AnyArray, ""] = data(np.int32)
     capacity: int = structure(default=0, fitted=True)

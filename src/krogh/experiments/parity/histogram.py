@@ -64,13 +64,19 @@ class Histogram(Experiment[Settings]):
     def claims(self, results: Results[Settings]) -> list[Claim]:
         settings, times = results.settings, results.times()
         count, subsets = len(times), math.comb(settings.n, settings.k)
-        enough = count >= 1000
-        too_small = f"{count} trials are too few to see the tails of a law"
         median = quantile(times)
-        early = proportion(int((times < median / 4).sum()), count)
+        known = math.isfinite(median)
+        enough = known and count >= 1000
+        too_small = (
+            f"{count} trials are too few to see the tails of a law"
+            if known
+            else f"most trials do not converge within {settings.budget} steps"
+        )
+        early = proportion(int((times < median / 4).sum()) if known else 0, count)
         luck_of_search = 1 - 2 ** (-1 / 4)
         search = geometric_ks(times, 1 / subsets, every=10, horizon=settings.budget)
-        shape = geometric_ks(times, 1 - 2 ** (-1 / median), every=10, horizon=settings.budget)
+        equal = 1 - 2 ** (-1 / (median if known else settings.budget))
+        shape = geometric_ks(times, equal, every=10, horizon=settings.budget)
         shared: dict[str, Any] = {"source": SOURCE, "trials": count, "enough": enough, "too_small": too_small}
         return [
             claim(

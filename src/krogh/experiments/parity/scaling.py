@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
-from krogh.errors import KroghError
-from krogh.lab import Claim, Experiment, Figure, Results, claim, experiment, figures, setting
+from krogh.errors import KroghError, require
+from krogh.lab import Claim, Experiment, Figure, Results, claim, convergence_times, experiment, figures, setting
 from krogh.lab.fits import Fit, elbow, scaling_fit, straightness
 from krogh.lab.statistics import Interval, bootstrap_quantile, quantile
 from krogh.models import configuration
@@ -64,6 +64,8 @@ class Scaling(Experiment[Settings]):
     )
 
     def trials(self, settings: Settings) -> list[Trials]:
+        distinct = len(set(settings.ns))
+        require(distinct >= 2, f"a slope needs at least two different n; got ns={settings.ns}")
         stopping = Stopping(budget=settings.budget, validation=settings.validation, check_every=CHECK_EVERY)
         cohorts = []
         for name, k, n in itertools.product(settings.configurations, settings.ks, settings.ns):
@@ -91,7 +93,7 @@ class Scaling(Experiment[Settings]):
         for k in results.settings.ks:
             chosen = configuration_filter(name, k)
             grouped[k] = {
-                n: Results(table.filter(chosen, pl.col("task.k") == k, pl.col("task.n") == n), None, "").times()
+                n: convergence_times(table.filter(chosen, pl.col("task.k") == k, pl.col("task.n") == n))
                 for n in results.settings.ns
             }
         return grouped
@@ -147,11 +149,11 @@ def configuration_filter(name: str, k: int) -> pl.Expr:
 
 def _claims_of(name: str, grouped: dict[int, dict[int, np.ndarray]], results: Results[Settings]) -> list[Claim]:
     settings = results.settings
-    fits = {k: fit for k, by_n in grouped.items() if (fit := scaling_fit(by_n)).points >= 3}
+    fits = {k: scaling_fit(by_n) for k, by_n in grouped.items()}
     trials = len(results.table)
     shared: dict[str, Any] = {"source": SOURCE, "trials": trials}
     title = configuration_title(name)
-    verdict_limits = {k: _limits(settings, grouped[k]) for k in fits}
+    verdict_limits = {k: _limits(settings, grouped[k], fit) for k, fit in fits.items()}
     found = []
     for k, fit in fits.items():
         found.append(
@@ -181,7 +183,7 @@ def _claims_of(name: str, grouped: dict[int, dict[int, np.ndarray]], results: Re
             )
         )
     for k in fits:
-        if len(settings.ns) >= 5 and fits[k].points >= 5:
+        if len(settings.ns) >= 5:
             bend = elbow(grouped[k])
             found.append(
                 claim(
@@ -198,11 +200,14 @@ def _claims_of(name: str, grouped: dict[int, dict[int, np.ndarray]], results: Re
     return found
 
 
-def _limits(settings: Settings, by_n: dict[int, np.ndarray]) -> dict[str, Any]:
-    """Whether a scale can decide anything about a slope: enough seeds, and times well above the check interval."""
+def _limits(settings: Settings, by_n: dict[int, np.ndarray], fit: Fit) -> dict[str, Any]:
+    """Whether a scale can decide anything about a slope: seeds, sizes, and times well above the check interval."""
     shortest = min(quantile(times) for times in by_n.values())
     if settings.seeds < 20:
         return {"enough": False, "too_small": f"{settings.seeds} seeds per point are too few"}
+    if fit.points < 3:
+        reason = f"only {fit.points} of the sizes n have a finite median within {settings.budget} steps"
+        return {"enough": False, "too_small": reason}
     coarse = f"the shortest median is {shortest:.0f} steps, too few to resolve with a check every {CHECK_EVERY}"
     return {"enough": shortest >= RESOLVED * CHECK_EVERY, "too_small": coarse}
 

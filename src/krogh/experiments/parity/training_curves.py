@@ -5,6 +5,7 @@ Nearly every architecture learns; the error stays at a coin flip for most of the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -131,8 +132,8 @@ class TrainingCurves(Experiment[Settings]):
                     **shared,
                 )
             )
-            fractions = plateau_fractions(rows)
-            if panel.waits and len(fractions):
+            if panel.waits:
+                fractions = plateau_fractions(rows)
                 found.append(
                     claim(
                         f"{name}-plateau",
@@ -212,6 +213,8 @@ def plateau_fractions(rows: pl.DataFrame) -> np.ndarray:
 
 def _median(fractions: np.ndarray) -> Interval:
     """The median with its distribution-free interval, or with the whole range where seeds are too few for one."""
+    if not len(fractions):
+        return Interval(math.nan, math.nan, math.nan, 0.0, "no seed converged")
     if len(fractions) >= 6:
         return quantile_interval(fractions)
     return Interval(float(np.median(fractions)), float(fractions.min()), float(fractions.max()), 0.9, "range")

@@ -12,6 +12,7 @@ curve.step, ...    with probes: lists, one entry per probed step
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import polars as pl

@@ -18,7 +18,8 @@ from polars.testing import assert_frame_equal
 
 from krogh.engine import sweep
 from krogh.errors import KroghError
-from krogh.lab import run_study, study
+from krogh.lab import collecting, run_study, study
+from krogh.lab.folder import locked
 from krogh.lab.store import Store
 from krogh.lab.study import check_study
 from krogh.lab.weights import read_weights, weight_ids, write_weights
@@ -36,13 +37,13 @@ def table_of(folder: Path) -> pl.DataFrame:
 def trained(monkeypatch) -> list[np.ndarray]:
     """Identities handed to the engine from here on, a list entry per cohort."""
     asked: list[np.ndarray] = []
-    engine = study.run_cohort
+    engine = collecting.run_cohort
 
     def counted(cohort, positions, **options):
         asked.append(cohort.ids()[positions])
         return engine(cohort, positions, **options)
 
-    monkeypatch.setattr(study, "run_cohort", counted)
+    monkeypatch.setattr(collecting, "run_cohort", counted)
     return asked
 
 
@@ -114,7 +115,7 @@ def test_running_again_trains_nothing_and_answers_the_same(copied, reference, ti
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, RuntimeError])
 def test_an_interrupted_study_goes_on_where_it_stopped(stop, reference, tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(study, "FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr(collecting, "FLUSH_SECONDS", 0.0)
     asked = trained(monkeypatch)
 
     def interrupt(progress):
@@ -149,10 +150,10 @@ CRASHING = """
 import os, signal, sys
 from pathlib import Path
 import tiny_lab
-from krogh.lab import store, study
+from krogh.lab import collecting, store, study
 
 out, point = sys.argv[1:]
-study.FLUSH_SECONDS = 0.0
+collecting.FLUSH_SECONDS = 0.0
 
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -285,7 +286,7 @@ def test_a_place_that_cannot_be_written(tiny, tmp_path, contents, monkeypatch):
     for out in (tmp_path / "file", tmp_path / "file" / "below"):
         refused(tiny.Tiny(), out, f"{tmp_path / 'file'} is not a writable folder", contents, tmp_path)
     refused(tiny.Tiny(), tmp_path / ("x" * 300), "cannot write a study into .*: File name too long", contents, tmp_path)
-    monkeypatch.setattr(study.os, "access", lambda *_: False)
+    monkeypatch.setattr(os, "access", lambda *_: False)
     refused(tiny.Tiny(), tmp_path / "locked", f"{tmp_path} is not a writable folder", contents, tmp_path)
 
 
@@ -431,3 +432,11 @@ def test_peak_memory_per_trial_is_a_few_kilobytes(tmp_path):
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     few, many = (1024 * int(line) for line in ended.stdout.split())
     assert (many - few) / 18_000 < 5_000
+
+
+def test_a_second_process_is_kept_out(tiny, tmp_path):
+    folder = tmp_path / "out" / tiny.Tiny.name
+    folder.mkdir(parents=True)
+    with locked(folder), pytest.raises(KroghError, match="is being written by another process"):
+        run_study(tiny.Tiny(), "smoke", tmp_path / "out")
+    assert not list(folder.iterdir())

@@ -19,8 +19,9 @@ from krogh import registry
 from krogh.commands.inspecting import parse_settings
 from krogh.errors import require, unknown
 from krogh.lab.claim import NOT_REPRODUCED, Claim
+from krogh.lab.collecting import Progress
 from krogh.lab.experiment import SCALES
-from krogh.lab.study import Progress, check_study, run_study
+from krogh.lab.study import check_study, run_study
 from krogh.report.numbers import estimate
 
 MARKS = {"reproduced": "[green]✓[/green]", "not reproduced": "[red]✗[/red]", "inconclusive": "[yellow]–[/yellow]"}

@@ -3,6 +3,9 @@
     experiment.py   a question: settings per scale, trials, claims, figures
     claim.py        a statistic with an interval, a threshold and a verdict
     study.py        an experiment at a scale, run into a folder and resumed from it
+    collecting.py   training what is missing, with progress
+    folder.py       may this study be run into this folder?
+    provenance.py   versions, device, time
     store.py        records on disk, by the trials' identities
     statistics.py, survival.py, fits.py, times.py   statistics that know what censoring is
     figures.py, labels.py   one style for all figures
@@ -11,8 +14,9 @@ Nothing here knows any particular experiment.
 """
 
 from krogh.lab.claim import Claim, claim, judge
+from krogh.lab.collecting import Progress
 from krogh.lab.experiment import Experiment, Figure, Results, convergence_times, experiment, setting
-from krogh.lab.study import Progress, Study, run_study
+from krogh.lab.study import Study, run_study
 
 __all__ = [
     "Claim",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,21 @@ def unfinished(before: dict[str, Any] | None) -> dict[str, Any]:
         name: (before or {})[name] for name in ("engine", "seconds", "started") if name in (before or {})
     }
     return {"finished": None, "seconds": 0.0, "figures": [], "engine": {}, **kept}
+
+
+@contextmanager
+def made(folder: Path) -> Iterator[None]:
+    """Make the folder; when what follows is refused, remove what was made and is still empty."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        with refusing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except KroghError:
+        for place in missing:
+            with suppress(OSError):
+                place.rmdir()
+        raise
 
 
 @contextmanager

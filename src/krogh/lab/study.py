@@ -25,7 +25,7 @@ from krogh.lab import figures
 from krogh.lab.claim import Claim
 from krogh.lab.collecting import Progress, train
 from krogh.lab.experiment import Experiment, Figure, Results
-from krogh.lab.folder import SCHEMA, check_folder, locked, refusing, unfinished
+from krogh.lab.folder import SCHEMA, check_folder, locked, made, refusing, unfinished
 from krogh.lab.provenance import device_in_words, now, versions
 from krogh.lab.store import Store, temporary_beside, write_json, write_parquet
 
@@ -82,9 +82,7 @@ def run_study(
         "notes": list(experiment.notes),
     }
     before = check_folder(folder, head, weights)
-    with refusing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder):
+    with made(folder), locked(folder):
         store = Store(folder / "cohorts")
         with refusing(folder):
             write_json(folder / "study.json", {**head, **unfinished(before), "status": "running"})

@@ -48,7 +48,7 @@ examples: setup
 
 bench: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
-	$(BIN)/krogh bench
+	$(BIN)/krogh bench --out docs/performance.md
 
 clean:
 	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache

@@ -1,6 +1,6 @@
 """Trial-steps per second of the standard workload against the number of networks trained at once.
 
-    python benchmarks/blocks.py 512 1024 2048 4096 8192
+python benchmarks/blocks.py 512 1024 2048 4096 8192
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Peak resident memory of a study against its number of trials, each in a process of its own.
 
-    python benchmarks/memory.py 2000 20000
+python benchmarks/memory.py 2000 20000
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from krogh.engine import program
-from krogh.engine.memory import Plan
+from krogh.engine.memory import Plan, program_key
 from krogh.engine.trial import Trial
 
 _LOCK = threading.Lock()
@@ -26,9 +26,7 @@ _WORKERS: list[ThreadPoolExecutor] = []
 
 def requested(template: Trial, plan: Plan, device: Any) -> tuple[Future[Any], bool]:
     """The program for `plan` as a future, and whether this request is the first for it."""
-    leaves, treedef = jax.tree.flatten(template)
-    shapes = tuple((np.shape(leaf), np.asarray(leaf).dtype.name) for leaf in leaves)
-    key = (treedef, shapes, plan, device)
+    key = (program_key(template), plan, device)
     with _LOCK:
         first = key not in _PROGRAMS or (_PROGRAMS[key].done() and _PROGRAMS[key].exception() is not None)
         if first:

@@ -72,10 +72,6 @@ class Waiting:
         with self._lock:
             self._returned.extend(int(position) for position in positions)
 
-    def __bool__(self) -> bool:
-        with self._lock:
-            return bool(self._returned) or self._next < len(self._positions)
-
 
 @dataclass
 class Usage:

@@ -8,7 +8,7 @@ and gives the device as many slots as fit in a share of its memory.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,9 @@ GPU_BLOCK = 8192
 GPU_BLOCKS = 2
 REFILLS = 4
 FEW = 128
+
+
+_FOOTPRINTS: dict[Hashable, Footprint] = {}
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,21 @@ class Footprint:
     work: int
 
 
+def program_key(trial: Trial) -> Hashable:
+    """Equal for two templates exactly when one compiled program serves both."""
+    leaves, treedef = jax.tree.flatten(trial)
+    return treedef, tuple((np.shape(leaf), np.asarray(leaf).dtype.name) for leaf in leaves)
+
+
 def footprint(trial: Trial) -> Footprint:
-    """The model of a trial's memory."""
+    """The model of a trial's memory; tracing it takes a moment, so it is remembered for the structure."""
+    key = program_key(trial)
+    if key not in _FOOTPRINTS:
+        _FOOTPRINTS[key] = _traced_footprint(trial)
+    return _FOOTPRINTS[key]
+
+
+def _traced_footprint(trial: Trial) -> Footprint:
     state = jax.eval_shape(program.start, trial)
     constants = jax.eval_shape(checking.constants_of, trial)
     kept = _bytes(state) + _bytes(trial)

@@ -63,9 +63,11 @@ def train(
     if progress.done < progress.total:
         show(progress)
     begun, first = time.perf_counter(), 0
+    prepared = 1
     for place, (cohort, ids, missing) in enumerate(zip(cohorts, ids_of, missing_of, strict=True)):
-        for ahead in range(place + 1, min(place + 1 + PREPARED, len(cohorts))):
-            usage.compilations += prepare(cohorts[ahead], len(missing_of[ahead]))
+        while prepared < min(place + 1 + PREPARED, len(cohorts)):
+            usage.compilations += prepare(cohorts[prepared], len(missing_of[prepared]))
+            prepared += 1
         key = digest(cohort.structure).hex()
         batches: list[Finished] = []
         rows = 0

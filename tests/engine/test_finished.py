@@ -92,7 +92,7 @@ def test_the_queue_hands_out_each_trial_once(count, shares, wishes, random):
     waiting = Waiting(np.arange(100, 100 + count), shares)
     done: list[int] = []
     rounds = 0
-    while waiting:
+    while len(done) < count:
         wish = wishes[rounds % len(wishes)]
         taken = waiting.take(wish)
         assert 1 <= len(taken) <= wish

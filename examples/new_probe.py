@@ -5,14 +5,13 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 import krogh
-from krogh.values import structure
 
 
 @krogh.probe("aligned-neurons")
 class AlignedNeurons(krogh.Probe):
     """Share of neurons whose largest weights, k of them, sit on the support."""
 
-    k: int = structure()
+    k: int = krogh.structure()
 
     def columns(self, task):
         return ("aligned",)

@@ -18,7 +18,7 @@ from krogh.models import Mlp, Neuron, PolyNet
 from krogh.probes import Error, Movement
 from krogh.tasks import DisjointParity, Parity
 from krogh.training import Adam, Offline, Online, Piecewise, Sgd, Stopping, Training
-from krogh.values import columns, describe, digest, plain, replaced, structure_of
+from krogh.values import check_fields, columns, describe, digest, plain, replaced, structure_of
 
 TRIAL = Trial(Parity(n=8, k=2), Mlp(4), Training(stopping=Stopping(budget=100)))
 OFFLINE = replaced(TRIAL, "training.regime", Offline(16))
@@ -382,3 +382,11 @@ def test_only_trials_stack():
         Trial(TRIAL.task, TRIAL.task)
     with pytest.raises(KroghError, match="needs a task"):
         Trial(Neuron("sine", 2), TRIAL.model)
+
+
+def test_a_plain_number_is_no_field_of_a_value():
+    class Bare(Mlp):
+        extra: int = 3
+
+    with pytest.raises(KroghError, match=r"field 'extra' of Bare must be declared with structure\(\)"):
+        check_fields(Bare)

@@ -45,6 +45,7 @@ _HOMES = {
     "krogh.engine": ("Trial", "Trials", "run", "stack", "sweep"),
     "krogh.lab": ("Claim", "Experiment", "Results", "experiment", "run_study"),
     "krogh.report": ("write_report",),
+    "krogh.values": ("data", "structure"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

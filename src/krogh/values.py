@@ -48,6 +48,18 @@ def data(dtype: Any = np.float32, *, optional: bool = False, **options: Any) -> 
     return eqx.field(converter=lambda given: None if optional and given is None else _leaf(given, dtype), **options)
 
 
+def check_fields(cls: type) -> None:
+    """Refuse a class whose plain numbers or texts are neither `structure()` nor `data()`: a program could not tell."""
+    for field in dataclasses.fields(cls):
+        bare = "static" not in field.metadata and "converter" not in field.metadata
+        kind = getattr(field.type, "__name__", str(field.type))
+        if bare and kind.split("[")[0] in ("int", "float", "bool", "str"):
+            raise KroghError(
+                f"field {field.name!r} of {cls.__name__} must be declared with structure() if it decides a shape or a "
+                f"branch, or with data() if the program reads it; got a plain {kind}"
+            )
+
+
 def traced(given: Any) -> bool:
     """Whether `given` stands for a number inside a program, whose value nobody can check."""
     return isinstance(given, jax.core.Tracer)

@@ -16,6 +16,7 @@ from krogh.lab.fits import (
     compare_laws,
     elbow,
     exponential_fit,
+    law_preference,
     local_slopes,
     power_law_fit,
     scaling_fit,
@@ -256,3 +257,12 @@ def test_coarse_scaling_under_censoring():
 def test_bad_input_is_echoed(call, echo):
     with pytest.raises(KroghError, match=echo):
         call()
+
+
+def test_law_preference_tells_the_two_laws_apart():
+    rng, ns = np.random.default_rng(0), (10, 15, 20, 25, 30, 40)
+    power = {n: 0.1 * n**3 * rng.lognormal(0, 0.3, 400) for n in ns}
+    exponential = {n: 10 * np.exp(0.2 * n) * rng.lognormal(0, 0.3, 400) for n in ns}
+    assert law_preference(power).low > 2 and law_preference(exponential).high < -2
+    assert law_preference(power).value == pytest.approx(compare_laws(power).delta_aic)
+    assert not law_preference({n: np.full(5, np.inf) for n in ns}).low > 0

@@ -440,3 +440,11 @@ def test_a_second_process_is_kept_out(tiny, tmp_path):
     with locked(folder), pytest.raises(KroghError, match="is being written by another process"):
         run_study(tiny.Tiny(), "smoke", tmp_path / "out")
     assert not list(folder.iterdir())
+
+
+def test_running_again_elsewhere_does_not_relabel_where_results_come_from(tiny, copied):
+    path = copied / "tiny" / "parity" / "study.json"
+    before = json.loads(path.read_text()) | {"device": "another device", "versions": {"jax": "0.0.1"}}
+    path.write_text(json.dumps(before))
+    summary = run_study(tiny.Tiny(), "smoke", copied).summary
+    assert (summary["device"], summary["versions"]) == ("another device", {"jax": "0.0.1"})

@@ -117,7 +117,8 @@ def predict_numbers(name: str, settings: tuple[str, ...], as_json: bool) -> int:
     print(f"{name}: {thing.summary}\nsource: {thing.source}; constants: {thing.constants}")
     width = max(len(key) for key in numbers)
     for key, value in numbers.items():
-        print(f"  {key:<{width}}  {value:.6g}" if isinstance(value, float) else f"  {key:<{width}}  {value}")
+        text = f"{value:.6g}" if isinstance(value, float) else "infinite or undefined" if value is None else value
+        print(f"  {key:<{width}}  {text}")
     return 0
 
 

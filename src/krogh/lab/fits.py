@@ -253,6 +253,20 @@ def compare_laws(
 # --- curvature ----------------------------------------------------------------------------------------------
 
 
+def law_preference(
+    groups: Groups, *, q: float = 0.5, level: float = 0.95, resamples: int = 1000, seed: int = 0
+) -> Interval:
+    """ΔAIC = AIC(exponential) - AIC(power law) with its interval over resamples: positive favours the power law."""
+    x, y, draws = _resampled_quantiles(groups, q, level, resamples, seed)
+    comparison = compare_laws(groups, q=q, level=level, resamples=resamples, seed=seed)
+    _, power = _scaling_fit("power", x, y, draws, level)
+    _, exponential = _scaling_fit("exponential", x, y, draws, level)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        drawn = power.points * np.log(exponential.residual / power.residual)
+    value = comparison.delta_aic if comparison.power.points >= 3 else math.nan
+    return percentile_interval(value, np.where(power.points >= 3, drawn, np.nan), level, "percentile bootstrap")
+
+
 def local_slopes(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
     """Geometric midpoints of neighbouring finite points, and the slopes of log y on log x between them."""
     x, y = _points(x, y)

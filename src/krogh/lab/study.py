@@ -95,8 +95,9 @@ def run_study(
         else:
             status = "complete"
         seconds = (before or {}).get("seconds", 0.0) + time.perf_counter() - begun
-        summary = {
+        summary: dict[str, Any] = {
             **head,
+            **_provenance(head, before, usage),
             "started": (before or head)["started"],
             "finished": now(),
             "seconds": round(seconds, 3),
@@ -110,6 +111,20 @@ def run_study(
             write_json(folder / "claims.json", {"schema": 1, "claims": [claim.as_json() for claim in claims]})
         write_json(folder / "study.json", summary)
         return Study(folder, status, claims, summary)
+
+
+def _provenance(head: dict[str, Any], before: dict[str, Any] | None, usage: Usage) -> dict[str, Any]:
+    """Where the results come from: the earlier run if this one trained nothing, or both if they differ."""
+    where = {word: head[word] for word in ("device", "versions")}
+    if before is None or not before.get("engine", {}).get("trained_steps"):
+        return where
+    earlier = {word: before.get(word, where[word]) for word in where}
+    if not usage.executed_steps:
+        return earlier
+    if earlier == where:
+        return where
+    note = f"Part of the trials were trained earlier on {earlier['device']} with {earlier['versions']}."
+    return {**where, "notes": [*dict.fromkeys([*before.get("notes", []), *head["notes"], note])]}
 
 
 def _conclude(

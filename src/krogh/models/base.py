@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from krogh.registry import MODELS
 from krogh.tasks.base import Task
-from krogh.values import Value
+from krogh.values import Value, check_fields
 
 Parameters = dict[str, Array]
 
@@ -48,6 +48,7 @@ def model(name: str) -> Any:
 
     def file(cls: type[Model]) -> type[Model]:
         cls.kind = name
+        check_fields(cls)
         MODELS.register(name)(cls)
         return cls
 

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int
 from krogh.models.base import Model, Parameters
 from krogh.registry import PROBES
 from krogh.tasks.base import Examples, Task
-from krogh.values import Value
+from krogh.values import Value, check_fields
 
 
 class Moment(NamedTuple):
@@ -49,6 +49,7 @@ def probe(name: str) -> Any:
 
     def file(cls: type[Probe]) -> type[Probe]:
         cls.kind = name
+        check_fields(cls)
         PROBES.register(name)(cls)
         return cls
 

@@ -100,8 +100,8 @@ def read_study(folder: Path) -> Study:
         return _study(folder, study, claims)
     except _Damaged as damage:
         raise KroghError(
-            f"{path} is damaged: {damage}; run the study again to write it anew, "
-            f"or move {folder} elsewhere to leave it out of the report"
+            f"{path} is damaged: {damage}; move {folder} elsewhere to leave it out of the report, "
+            "and run the study again"
         ) from None
 
 

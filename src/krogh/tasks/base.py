@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from jaxtyping import Array, Bool, PRNGKeyArray, PyTree
 
 from krogh.registry import TASKS
-from krogh.values import Value
+from krogh.values import Value, check_fields
 
 Raw = PyTree
 
@@ -82,6 +82,7 @@ def task(name: str) -> Any:
 
     def file(cls: type[Task]) -> type[Task]:
         cls.kind = name
+        check_fields(cls)
         TASKS.register(name)(cls)
         return cls
 

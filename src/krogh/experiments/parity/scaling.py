@@ -17,7 +17,7 @@ import polars as pl
 from krogh.engine import Trial, Trials, sweep
 from krogh.errors import KroghError, require
 from krogh.lab import Claim, Experiment, Figure, Results, claim, convergence_times, experiment, figures, setting
-from krogh.lab.fits import Fit, elbow, scaling_fit, straightness
+from krogh.lab.fits import Fit, elbow, law_preference, scaling_fit, straightness
 from krogh.lab.statistics import Interval, bootstrap_quantile, quantile
 from krogh.models import configuration
 from krogh.models.configurations import configuration_title
@@ -64,8 +64,10 @@ class Scaling(Experiment[Settings]):
     )
 
     def trials(self, settings: Settings) -> list[Trials]:
-        distinct = len(set(settings.ns))
-        require(distinct >= 2, f"a slope needs at least two different n; got ns={settings.ns}")
+        for word in ("ns", "ks", "configurations"):
+            values = getattr(settings, word)
+            require(len(set(values)) == len(values), f"{word} must not repeat a value; got {word}={values}")
+        require(len(settings.ns) >= 2, f"a slope needs at least two different n; got ns={settings.ns}")
         stopping = Stopping(budget=settings.budget, validation=settings.validation, check_every=CHECK_EVERY)
         cohorts = []
         for name, k, n in itertools.product(settings.configurations, settings.ks, settings.ns):
@@ -90,11 +92,11 @@ class Scaling(Experiment[Settings]):
         """k → n → convergence times."""
         table = results.table
         grouped: dict[int, dict[int, np.ndarray]] = {}
-        for k in results.settings.ks:
+        for k in sorted(results.settings.ks):
             chosen = configuration_filter(name, k)
             grouped[k] = {
                 n: convergence_times(table.filter(chosen, pl.col("task.k") == k, pl.col("task.n") == n))
-                for n in results.settings.ns
+                for n in sorted(results.settings.ns)
             }
         return grouped
 
@@ -148,43 +150,53 @@ def configuration_filter(name: str, k: int) -> pl.Expr:
 
 
 def _claims_of(name: str, grouped: dict[int, dict[int, np.ndarray]], results: Results[Settings]) -> list[Claim]:
-    settings = results.settings
-    fits = {k: scaling_fit(by_n) for k, by_n in grouped.items()}
-    trials = len(results.table)
-    shared: dict[str, Any] = {"source": SOURCE, "trials": trials}
-    title = configuration_title(name)
-    verdict_limits = {k: _limits(settings, grouped[k], fit) for k, fit in fits.items()}
+    settings, title = results.settings, configuration_title(name)
+    shared: dict[str, Any] = {"source": SOURCE, "trials": len(results.table)}
     found = []
-    for k, fit in fits.items():
-        found.append(
+    for k, by_n in grouped.items():
+        fit = scaling_fit(by_n)
+        finite = [n for n, times in by_n.items() if math.isfinite(quantile(times))] or [0]
+        over = f"n = {min(finite)}–{max(finite)} ({fit.points} sizes with a finite median)"
+        found += [
             claim(
                 f"{name}-straight-k{k}",
-                f"{title}, k = {k}: the median time is a power of n for n = {min(settings.ns)}–{max(settings.ns)}; "
-                f"measured exponent {fit.exponent}.",
+                f"{title}, k = {k}: the median time is close to a power of n over {over}; exponent {fit.exponent}.",
                 statistic="R² of the log-log fit",
-                interval=straightness(grouped[k]),
+                interval=straightness(by_n),
                 at_least=0.95,
                 source_value="t_c ∝ n^(αk), α not stated",
-                **verdict_limits[k],
+                **_limits(settings, by_n, fit.points, 4),
                 **shared,
-            )
-        )
-    for lower, upper in itertools.pairwise(fits):
+            ),
+            claim(
+                f"{name}-power-law-k{k}",
+                f"{title}, k = {k}: a power of n describes the medians better than an exponential of n, over {over}.",
+                statistic="AIC of the exponential − AIC of the power law",
+                interval=law_preference(by_n),
+                at_least=2.0,
+                source_value="t_c ∝ n^(αk) on small instances",
+                **_limits(settings, by_n, fit.points, 4),
+                **shared,
+            ),
+        ]
+    for lower, upper in itertools.pairwise(grouped):
+        both = [n for n in grouped[lower] if all(math.isfinite(quantile(grouped[k][n])) for k in (lower, upper))]
+        fits = [scaling_fit({n: grouped[k][n] for n in both}) if len(both) >= 2 else None for k in (lower, upper)]
         found.append(
             claim(
                 f"{name}-steeper-k{upper}",
-                f"{title}: k = {upper} is steeper in n than k = {lower}.",
+                f"{title}: k = {upper} is steeper in n than k = {lower} ({len(both)} sizes where both converge).",
                 statistic=f"slope(k={upper}) − slope(k={lower})",
-                interval=_difference(fits[upper], fits[lower]),
+                interval=_difference(fits[1], fits[0]),
                 above=0.0,
                 source_value="larger k steeper",
-                **(verdict_limits[upper] if verdict_limits[lower]["enough"] else verdict_limits[lower]),
+                **min((_limits(settings, grouped[k], len(both), 3) for k in (lower, upper)), key=lambda x: x["enough"]),
                 **shared,
             )
         )
-    for k in fits:
+    for k, by_n in grouped.items():
         if len(settings.ns) >= 5:
-            bend = elbow(grouped[k])
+            bend = elbow(by_n)
             found.append(
                 claim(
                     f"{name}-elbow-k{k}",
@@ -193,27 +205,29 @@ def _claims_of(name: str, grouped: dict[int, dict[int, np.ndarray]], results: Re
                     interval=bend.difference,
                     above=0.0,
                     source_value="exponent worsens at larger n (Figure 5.2 right)",
-                    **verdict_limits[k],
+                    **_limits(settings, by_n, bend.points, 5),
                     **shared,
                 )
             )
     return found
 
 
-def _limits(settings: Settings, by_n: dict[int, np.ndarray], fit: Fit) -> dict[str, Any]:
+def _limits(settings: Settings, by_n: dict[int, np.ndarray], points: int, needed: int) -> dict[str, Any]:
     """Whether a scale can decide anything about a slope: seeds, sizes, and times well above the check interval."""
     shortest = min(quantile(times) for times in by_n.values())
     if settings.seeds < 20:
         return {"enough": False, "too_small": f"{settings.seeds} seeds per point are too few"}
-    if fit.points < 3:
-        reason = f"only {fit.points} of the sizes n have a finite median within {settings.budget} steps"
+    if points < needed:
+        reason = f"{points} sizes n have a finite median within {settings.budget} steps; this needs {needed}"
         return {"enough": False, "too_small": reason}
     coarse = f"the shortest median is {shortest:.0f} steps, too few to resolve with a check every {CHECK_EVERY}"
     return {"enough": shortest >= RESOLVED * CHECK_EVERY, "too_small": coarse}
 
 
-def _difference(upper: Fit, lower: Fit) -> Interval:
+def _difference(upper: Fit | None, lower: Fit | None) -> Interval:
     """Difference of two independent exponents; half-widths add in quadrature."""
+    if upper is None or lower is None:
+        return Interval(math.nan, math.nan, math.nan, 0.0, "too few sizes")
     value = upper.exponent.value - lower.exponent.value
     down = math.hypot(upper.exponent.value - upper.exponent.low, lower.exponent.high - lower.exponent.value)
     up = math.hypot(upper.exponent.high - upper.exponent.value, lower.exponent.value - lower.exponent.low)

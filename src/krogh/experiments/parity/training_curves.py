@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
-from krogh.errors import unknown
+from krogh.errors import require, unknown
 from krogh.lab import Claim, Experiment, Figure, Results, claim, convergence_times, experiment, figures, setting
 from krogh.lab.statistics import Interval, proportion, quantile_interval
 from krogh.lab.times import plateau_fraction
@@ -94,8 +94,10 @@ class TrainingCurves(Experiment[Settings]):
     )
 
     def trials(self, settings: Settings) -> list[Trials]:
+        names = settings.panels
+        require(len(set(names)) == len(names), f"panels must not repeat; got panels={names}")
         cohorts = []
-        for name in settings.panels:
+        for name in names:
             panel = find_panel(name)
             n = settings.transformer_n if panel.configuration == "*iii" else settings.n
             stopping = Stopping(budget=settings.budget, validation=settings.validation)

@@ -134,6 +134,11 @@ class Construction:
             "tolerance": self.tolerance,
         }
         target = Path(path)
+        names_a_file = target.name not in ("", "..") and not target.is_dir()
+        require(
+            names_a_file,
+            f"weights are written to a file; got {str(path)!r} (try {str(target / 'weights.safetensors')!r})",
+        )
         partial = target.with_name(target.name + ".partial")
         try:
             partial.write_bytes(safetensors.numpy.save(self.params, {"krogh": json.dumps(header)}))

@@ -1,0 +1,20 @@
+"""The README's Python runs as it stands, with fewer seeds."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def test_the_python_of_the_readme_runs():
+    (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    assert "range(100)" in code
+    code = code.replace("range(100)", "range(2)").replace("n=20", "n=8").replace("width=100", "width=16")
+    *lines, last = code.strip().splitlines()
+    names: dict[str, object] = {}
+    exec("\n".join(lines), names)
+    medians = eval(last, names)
+    assert medians["training.optimiser.rate"].sort().to_list() == [0.1, 1.0]
+    assert medians["len"].to_list() == [2, 2]

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import jax
 
-PACKAGES = ("krogh", "jax", "jaxlib", "equinox", "numpy", "scipy", "polars", "matplotlib")
+PACKAGES = ("krogh", "jax", "jaxlib", "equinox", "numpy", "scipy", "polars", "matplotlib", "torch")
 
 
 def versions() -> dict[str, str]:

@@ -28,6 +28,9 @@ else:
     AnyArray = jax.Array | np.ndarray | np.generic
 
 
+LONGEST_TEXT = 400
+
+
 class Value(eqx.Module):
     """Base of every task, model, training and trial; `kind` is its registered name."""
 
@@ -126,9 +129,15 @@ def _flat(tree: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
         if isinstance(part, dict):
             yield from _flat(part, path + ".")
         elif isinstance(part, list):
-            yield path, json.dumps(part)
+            yield path, text_of(part)
         elif part is not None and path:
             yield path, part
+
+
+def text_of(numbers: list[Any]) -> str:
+    """A list of numbers as text for a table: written out if short, else by a name that tells lists apart."""
+    written = json.dumps(numbers)
+    return written if len(written) <= LONGEST_TEXT else f"{len(numbers)} rows, {digest(written).hex()}"
 
 
 def structure_of(value: Value) -> str:

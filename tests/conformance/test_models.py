@@ -7,16 +7,17 @@ moving input coordinates and weights together must not change its predictions.
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import jaxtyping
 import numpy as np
 import pytest
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Float
 
 from krogh.errors import KroghError
-from krogh.models import CONFIGURATIONS, ParityTransformer, configuration
+from krogh.models import CONFIGURATIONS, ParityTransformer, SparseTransformer, configuration
 from krogh.models.base import Model
 from krogh.models.configurations import configuration_title
 from krogh.models.mlp import Mlp, power_mlp
@@ -81,11 +82,18 @@ def close(a, b, tolerance=2e-5) -> bool:
     return a.shape == b.shape and bool(np.all(np.abs(a - b) <= tolerance * (1 + np.abs(b))))
 
 
+def constant(leaf) -> bool:
+    """A bias, shift or scale that starts at 0 or 1."""
+    return bool(np.all(leaf == 0) or np.all(leaf == 1))
+
+
 # Parameters.
 
 
 def test_the_source_models_are_registered():
     known = {"mlp", "neuron", "polynet", "disjoint-polynet", "parity-transformer"}
+    known |= {"sparse-transformer", "attention-mlp", "attention-blocks", "token-attention", "merged-attention"}
+    known |= {"recurrent", "feedforward", "residual-rnn", "lipschitz-rnn", "state-space", "linear-attention"}
     assert known <= set(NAMES)
 
 
@@ -110,12 +118,13 @@ def test_a_key_decides_the_parameters(case):
     assert same(params, init(model, jax.random.key(7), task))
     other = init(model, jax.random.key(8), task)
     assert set(other) == set(params)
-    assert all(np.any(other[name] != params[name]) for name in params), "every parameter is drawn"
+    drawn = [name for name in params if np.any(other[name] != params[name])]
+    assert drawn and all(constant(params[name]) for name in params if name not in drawn), "drawn, or all 0 or all 1"
 
 
 def test_parameters_are_drawn_independently_of_each_other(case):
     _, _, params, _ = case
-    names = sorted(params)
+    names = sorted(name for name in params if not constant(params[name]))
     flat = {name: np.ravel(params[name]) for name in names}
     for place, first in enumerate(names):
         for second in names[place + 1 :]:
@@ -166,11 +175,21 @@ def test_parameter_names_and_shapes_are_stable(name):
 # Predictions.
 
 
-def test_predictions_are_one_float32_per_example(case):
+def test_predictions_are_float32_and_shaped_like_labels(case):
     model, _, params, batch = case
     out = np.asarray(predict(model, params, batch.x))
-    assert out.shape == (SIZE,) and out.dtype == np.float32
+    assert out.shape == batch.y.shape and out.shape[0] == SIZE and out.dtype == np.float32
     assert np.isfinite(out).all() and out.std() > 0
+
+
+def test_noise_is_decided_by_its_word_and_a_quiet_model_has_none(case):
+    model, _, params, batch = case
+    forward = jax.jit(model.forward)
+    outs = [np.asarray(forward(params, batch.x, jnp.uint32(word))) for word in (1, 1, 2)]
+    assert np.array_equal(outs[0], outs[1]) and np.isfinite(outs[2]).all()
+    assert np.array_equal(outs[0], outs[2]) != model.noisy
+    if not model.noisy:
+        assert close(outs[0], predict(model, params, batch.x))
 
 
 def test_permuting_examples_permutes_predictions(case):
@@ -199,6 +218,9 @@ def test_many_parameters_at_once_predict_as_one_at_a_time(case):
         assert close(out[place], predict(model, one, batch.x))
 
 
+WITHOUT_EFFECT = {"sparse-transformer": {"bk"}}  # a shift of all scores of a head
+
+
 @pytest.mark.parametrize("loss", sorted(LOSSES))
 def test_gradients_are_finite_and_somewhere_not_zero(case, gradients, loss):
     params, gradient = case[2], gradients[loss]
@@ -206,7 +228,7 @@ def test_gradients_are_finite_and_somewhere_not_zero(case, gradients, loss):
     for name, leaf in gradient.items():
         assert leaf.shape == params[name].shape and leaf.dtype == np.float32
         assert np.isfinite(leaf).all(), name
-        assert np.abs(leaf).max() > 0, f"nothing trains {name}"
+        assert np.abs(leaf).max() > 0 or name in WITHOUT_EFFECT.get(case[0].kind, ()), f"nothing trains {name}"
 
 
 def test_the_gradient_is_the_slope_of_the_loss(case, gradients):
@@ -267,8 +289,34 @@ def naive_transformer(model, p, x):
     return p["u"] @ (a + p["W2"] @ active + p["b2"])
 
 
+def naive_sparse_transformer(model, p, x):
+    """One pre-norm block read at [CLS], token by token and head by head."""
+
+    def normed(z, which):
+        centred = z - z.mean()
+        return centred / math.sqrt((centred**2).mean() + 1e-5) * p[f"g{which}"] + p[f"h{which}"]
+
+    rows = [p["E"][1 if sign < 0 else 0] for sign in x] + [p["E"][2]]
+    stream = [row + place for row, place in zip(rows, p["P"], strict=True)]
+    seen = np.stack([normed(z, 1) for z in stream])
+    query, keys, values = p["Wq"] @ seen[-1] + p["bq"], seen @ p["Wk"].T + p["bk"], seen @ p["Wv"].T + p["bv"]
+    k, mixed = model.embedding // model.heads, []
+    for head in range(model.heads):
+        own = slice(head * k, (head + 1) * k)
+        scores = keys[:, own] @ query[own] / math.sqrt(k)
+        weight = np.exp(scores - scores.max())
+        mixed.append(weight / weight.sum() @ values[:, own])
+    a = stream[-1] + p["Wo"] @ np.concatenate(mixed) + p["bo"]
+    hidden = p["W1"] @ normed(a, 2) + p["b1"]
+    active = np.array([h * 0.5 * (1 + math.erf(h / math.sqrt(2))) for h in hidden])
+    final = normed(a + p["W2"] @ active + p["b2"], 3)
+    rows = p["E"][:2] if model.tied else p["U"]
+    return (rows[1] - rows[0]) @ final
+
+
 ORACLES = {
     "mlp": naive_mlp,
+    "sparse-transformer": naive_sparse_transformer,
     "neuron": naive_neuron,
     "polynet": naive_polynet,
     "disjoint-polynet": naive_disjoint,
@@ -286,6 +334,8 @@ VARIANTS = [
     (PolyNet(5, "gaussian"), Parity(n=8, k=5)),
     (DisjointPolyNet(2, "normal"), DisjointParity(n=8, k=2)),
     (ParityTransformer(6, heads=3, attention=2, hidden=5, initialiser="normal"), Parity(n=5, k=2)),
+    (SparseTransformer(8, heads=2, tied=True), Parity(n=5, k=2)),
+    (SparseTransformer(6, heads=1, dropout=0.0, fixed_positions=True), Parity(n=9, k=2)),
     (ParityTransformer(4, heads=1, attention=1, hidden=1, initialiser="normal"), Parity(n=1, k=1)),
 ]
 
@@ -296,6 +346,13 @@ def test_predictions_follow_the_formula(model, task):
     plain = {name: np.asarray(leaf, np.float64) for name, leaf in params.items()}
     expected = [ORACLES[model.kind](model, plain, row.astype(np.float64)) for row in x]
     assert close(predict(model, params, x), expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_model_is_held_against_a_formula_in_plain_numpy(name):
+    """Here, or in the model's own tests, by a function whose name begins with `naive`."""
+    own = Path(__file__).parents[1] / "models" / f"test_{MODELS[name].__module__.rpartition('.')[2]}.py"
+    assert name in ORACLES or (own.exists() and "def naive" in own.read_text())
 
 
 def test_attention_stays_finite_where_scores_are_large():
@@ -324,6 +381,7 @@ PERMUTED = {
     "polynet": along("w", 1),
     "disjoint-polynet": within_blocks,
     "parity-transformer": along("P", 0),
+    "sparse-transformer": lambda params, order: {**params, "P": params["P"][[*order, len(order)]]},
 }
 
 
@@ -356,8 +414,8 @@ class Tokens(Task):
     def decode(self, raw):
         return Examples(raw, raw[:, 0], raw[:, 0])
 
-    def correct(self, prediction: Array, truth: Array) -> Bool[Array, " size"]:
-        return prediction == truth
+    def error(self, prediction: Array, truth: Array) -> Float[Array, " size"]:
+        return (prediction != truth).astype(jnp.float32)
 
     def population(self):
         raise KroghError("not listed")

@@ -30,7 +30,8 @@ def moment(kind: str, seed: int) -> Moment:
         return {name: random.normal(size=leaf.shape).astype(np.float32) for name, leaf in shapes.items()}
 
     x = random.choice([-1.0, 1.0], (SIZE, *task.input_shape)).astype(np.float32)
-    truth = random.choice([-1.0, 1.0], SIZE).astype(np.float32)
+    shape = jax.eval_shape(lambda: task.batch(jax.random.key(0), SIZE)).truth.shape
+    truth = random.choice([-1.0, 1.0], shape).astype(np.float32)
     examples = Examples(x, truth, truth)
     return Moment(task, model, some(), some(), examples, np.float32(0.75), np.int32(20))
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import krogh
-from krogh.engine import Usage
+from krogh.engine import Usage, compiling
+from krogh.engine.memory import plan
 
 
 def trial(width: int, i: int = 0) -> krogh.Trial:
@@ -48,11 +51,24 @@ def test_one_value_and_twenty_values_cost_the_same(base, xla_compilations):
 
 def test_a_program_may_be_prepared_beforehand(running, xla_compilations):
     (cohort,) = krogh.stack([trial(6)])
-    assert running.prepare(cohort, 1) == 1
-    assert running.prepare(cohort, 1) == running.prepare(cohort, 0) == 0
+    template, device = cohort.fitted().template, running.lanes_here()[0]
+    program, first = compiling.requested(template, plan(template, 1, device), device)
+    program.result()
+    assert first and not compiling.requested(template, plan(template, 1, device), device)[1]
     usage = Usage()
     krogh.run(cohort, usage=usage)
     assert usage.compilations == 0 and len(xla_compilations) == 1
+
+
+def test_coming_cohorts_are_prepared_while_the_first_trains(running, monkeypatch):
+    """Every program is asked for before the first trial of its cohort is needed, four lanes ahead."""
+    asked, opened = [], []
+    real_request, real_lane = running.requested, running.Lane
+    monkeypatch.setattr(running, "requested", lambda template, *rest: asked.append(template) or real_request(template, *rest))
+    monkeypatch.setattr(running, "Lane", lambda cohort, *rest: opened.append(len(asked)) or real_lane(cohort, *rest))
+    cohorts = [cohort for n in (4, 5, 6) for cohort in krogh.stack([trial(n)])]
+    list(running.run_cohorts(cohorts, [np.arange(1)] * 3))
+    assert opened[0] >= 2, "the second program was asked for before the first cohort's lane opened"
 
 
 def test_shapes_make_other_cohorts():

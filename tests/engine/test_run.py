@@ -10,7 +10,7 @@ import krogh
 from krogh.engine import Usage, run_cohort
 from krogh.values import replaced
 
-RESULT = ["outcome", "convergence_time", "steps", "accuracy", "loss"]
+RESULT = ["outcome", "convergence_time", "steps", "runs", "error", "accuracy", "loss"]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_a_single_trial_is_one_row(base, cohort, table):
 
 
 def test_columns(table):
-    assert table.columns[0] == "id" and table.columns[-5:] == RESULT
+    assert table.columns[0] == "id" and table.columns[-len(RESULT) :] == RESULT
     assert table["id"].n_unique() == 10
     assert table["task"].unique().to_list() == ["parity"]
     row = table.row(0, named=True)

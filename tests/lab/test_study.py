@@ -37,13 +37,13 @@ def table_of(folder: Path) -> pl.DataFrame:
 def trained(monkeypatch) -> list[np.ndarray]:
     """Identities handed to the engine from here on, a list entry per cohort."""
     asked: list[np.ndarray] = []
-    engine = collecting.run_cohort
+    engine = collecting.run_cohorts
 
-    def counted(cohort, positions, **options):
-        asked.append(cohort.ids()[positions])
-        return engine(cohort, positions, **options)
+    def counted(cohorts, positions, **options):
+        asked.extend(cohort.ids()[own] for cohort, own in zip(cohorts, positions, strict=True))
+        return engine(cohorts, positions, **options)
 
-    monkeypatch.setattr(collecting, "run_cohort", counted)
+    monkeypatch.setattr(collecting, "run_cohorts", counted)
     return asked
 
 

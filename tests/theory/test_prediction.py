@@ -16,6 +16,19 @@ from krogh.theory import predictions as public
 from krogh.theory.prediction import _plain
 
 SETTINGS = {
+    "attention/depth-capacity": {"length": 100, "samples": 1000, "dimension": 64, "depth": 2, "scale": 0.1},
+    "attention/generalisation": {"length": 100, "samples": 1000, "dimension": 64},
+    "attention/head-capacity": {"length": 100, "samples": 1000, "dimension": 64, "scale": 0.1},
+    "attention/influence": {"length": 100, "s": 3},
+    "attention/information-floor": {"length": 300, "s": 3},
+    "attention/linear-covering": {"scale": 0.1, "points": 1000},
+    "attention/matrix-covering": {"scale": 0.1, "points": 1000, "rows": 64},
+    "attention/maurey-covering": {"scale": 0.1, "dimension": 64},
+    "attention/multi-head-capacity": {"length": 100, "samples": 1000, "dimension": 64, "heads": 16, "scale": 0.1},
+    "attention/norms": {"length": 100, "s": 3},
+    "attention/pseudo-dimension": {"length": 100},
+    "attention/sample-size": {"target": 0.1, "length": 100, "dimension": 64},
+    "attention/statistical-queries": {"length": 15, "s": 3},
     "parity/degree-barrier": {"k": 4, "layers": 3},
     "parity/fourier-gap": {"n": 15, "k": 4},
     "parity/initial-luck": {"n": 30, "k": 3},
@@ -33,25 +46,98 @@ SETTINGS = {
     "parity/sq-limit": {"n": 30, "k": 3, "tolerance": 0.1},
     "parity/statistical-limit": {"n": 30, "k": 3},
     "parity/support-recovery": {"n": 15, "k": 4},
+    "qstr/approximation-width": {"dimension": 2, "lipschitz": 1.0, "radius": 1.0, "error": 0.1},
+    "qstr/covering": {
+        "scale": 0.5,
+        "heads": 2,
+        "features": 7,
+        "hidden": 5,
+        "prompt_radius": 3.0,
+        "output_norm": 0.5,
+        "hidden_norm": 2.0,
+        "attention_norm": 1.5,
+    },
+    "qstr/error-propagation": {"length": 20, "lipschitz": 0.05},
+    "qstr/feedforward-floor": {"samples": 12, "length": 10, "dimension": 3},
+    "qstr/gate-width": {"token_bound": 1.0, "error": 0.1},
+    "qstr/head-floor": {"sparsity": 4, "dimension": 8, "heads": 2},
+    "qstr/norm-exponent": {"length": 20, "depth": 2, "growth": 0.5},
+    "qstr/packing": {"dimension": 3, "scale": 0.5},
+    "qstr/rademacher": {
+        "samples": 400,
+        "length": 10,
+        "heads": 2,
+        "features": 7,
+        "hidden": 5,
+        "prompt_radius": 3.0,
+        "output_norm": 0.5,
+        "hidden_norm": 2.0,
+        "attention_norm": 1.5,
+    },
+    "qstr/recurrent-covering": {"parameters": 10, "norm": 2.0, "length": 20, "scale": 0.1},
+    "qstr/recurrent-risk": {
+        "samples": 400,
+        "length": 10,
+        "dimension": 3,
+        "sparsity": 2,
+        "output_norm": 2.0,
+        "hidden_norm": 1.0,
+        "link_error": 0.1,
+        "parameters": 50,
+        "norm": 3.0,
+    },
+    "qstr/recurrent-width": {"length": 20, "width": 10, "state_norm": 2.0, "lipschitz": 1.0},
+    "qstr/regime": {"link_width": 1, "dimension": 30, "sparsity": 2},
+    "qstr/retrieval-scale": {
+        "length": 20,
+        "dimension": 6,
+        "sparsity": 3,
+        "code_dimension": 60,
+        "token_radius": 4.5,
+        "output_norm": 2.0,
+        "hidden_norm": 1.0,
+        "tolerance": 0.0001,
+    },
+    "qstr/token-radius": {"samples": 5, "length": 8, "dimension": 3},
+    "qstr/transformer-risk": {
+        "length": 50,
+        "dimension": 6,
+        "sparsity": 2,
+        "link_width": 8,
+        "output_norm": 2.0,
+        "hidden_norm": 1.5,
+        "samples": 400,
+    },
+    "qstr/transformer-samples": {
+        "target": 0.5,
+        "length": 50,
+        "dimension": 6,
+        "sparsity": 2,
+        "link_width": 8,
+        "output_norm": 2.0,
+        "hidden_norm": 1.5,
+    },
+    "qstr/variance": {"mean": (1.0, 0.0), "variances": (1.0, 2.0)},
 }
 
 
-@pytest.mark.parametrize("name", [name for name in PREDICTIONS if name.startswith("parity/")])
+@pytest.mark.parametrize("name", list(PREDICTIONS))
 def test_every_prediction_says_what_it_is_and_gives_json(name):
     thing = PREDICTIONS[name]
     assert isinstance(thing, Prediction) and thing.name == name
-    assert thing.summary.endswith(".") and thing.source.startswith("dissertation") and thing.constants
+    assert thing.summary.endswith(".") and thing.source.startswith(("dissertation", "qSTR paper")) and thing.constants
     given = SETTINGS[name]
     numbers = predict(name, **given)
     assert json.loads(json.dumps(numbers, allow_nan=False)) == numbers
-    as_text = predict(name, **{key: str(value) for key, value in given.items()})
+    texts = {key: ",".join(map(str, v)) if isinstance(v, tuple) else str(v) for key, v in given.items()}
+    as_text = predict(name, **texts)
     assert as_text == numbers, "settings given as text must mean the same"
 
 
 def test_every_public_prediction_is_registered_under_one_name():
     names = [getattr(public, name).name for name in public.__all__]
     assert len(set(names)) == len(names)
-    assert {name for name in names if name.startswith("parity/")} == set(SETTINGS)
+    assert set(names) == set(SETTINGS) == set(PREDICTIONS)
 
 
 @pytest.mark.parametrize(

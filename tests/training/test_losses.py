@@ -16,6 +16,7 @@ FORMULAS = {  # value and derivative in f, for a label y
     "hinge": (lambda f, y: np.maximum(1 - y * f, 0), lambda f, y: np.where(y * f < 1, -y, 0.0)),
     "square": (lambda f, y: (y - f) ** 2, lambda f, y: 2 * (f - y)),
     "logistic": (lambda f, y: np.log1p(np.exp(-y * f)), lambda f, y: -y / (1 + np.exp(y * f))),
+    "cross-entropy": (lambda f, y: np.log1p(np.exp(-y * f)), lambda f, y: -y / (1 + np.exp(y * f))),
     "correlation": (lambda f, y: -y * f, lambda f, y: -y + 0 * f),
 }
 
@@ -85,3 +86,18 @@ def test_an_unknown_loss_is_refused_with_the_nearest():
         find_loss("hinges")
     with pytest.raises(KroghError, match="'cross-entropy'"):
         Training(loss="cross-entropy")
+
+
+def test_cross_entropy_of_logits_is_minus_the_log_of_the_labels_probability():
+    random = np.random.default_rng(0)
+    logits, label = random.normal(size=(2, 7, 4)).astype(np.float32) * 5, random.integers(4, size=(2, 7))
+    shares = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    expected = -np.log(np.take_along_axis(shares, label[..., None], -1)[..., 0])
+    assert np.allclose(LOSSES["cross-entropy"](jnp.asarray(logits), jnp.asarray(label)), expected, atol=1e-5)
+
+
+def test_two_logits_and_their_difference_have_the_same_cross_entropy():
+    logits = np.random.default_rng(1).normal(size=(9, 2)).astype(np.float32)
+    label = np.arange(9) % 2
+    single = LOSSES["cross-entropy"](jnp.asarray(logits[:, 1] - logits[:, 0]), jnp.asarray(2.0 * label - 1, jnp.float32))
+    assert np.allclose(LOSSES["cross-entropy"](jnp.asarray(logits), jnp.asarray(label)), single, atol=1e-6)

@@ -24,6 +24,8 @@ def test_the_defaults_are_the_source_s():
         "budget": 100_000,
         "accuracy": 1.0,
         "consecutive": 1,
+        "error": None,
+        "restarts": 1,
         "check_every": 10,
         "validation": 8192,
         "early": True,

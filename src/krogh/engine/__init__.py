@@ -7,7 +7,7 @@
     program.py    everything that happens on the device between two looks from the host
     memory.py     how many trials are in flight
     lane.py       one device's slots: fill, advance, harvest, compact
-    run.py        lanes on every device
+    run.py        workers that take lanes in turn, on every device
     records.py    what trials leave behind, as a table
 
 The engine knows trials, not experiments.
@@ -16,7 +16,7 @@ The engine knows trials, not experiments.
 from krogh.engine.cohort import Trials, stack, sweep
 from krogh.engine.lane import Usage
 from krogh.engine.records import run
-from krogh.engine.run import run_cohort
+from krogh.engine.run import run_cohort, run_cohorts
 from krogh.engine.trial import Trial
 
-__all__ = ["Trial", "Trials", "Usage", "run", "run_cohort", "stack", "sweep"]
+__all__ = ["Trial", "Trials", "Usage", "run", "run_cohort", "run_cohorts", "stack", "sweep"]

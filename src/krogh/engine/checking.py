@@ -1,9 +1,12 @@
 """Checks between rounds: has a trial diverged, converged, or used up its budget?
 
-The source's rule is exact: t_c is the first checked step with the wanted accuracy on the whole validation
-sample. To make it cheaper than training, a check first reads a short prefix of that sample; a trial with
-more errors there than the whole sample allows has failed the check for certain. Only the others, and those
-whose budget ends, are confirmed on the whole sample, a few at a time.
+The sources' rule: t_c is the first checked step at which the mean error on the whole validation sample is small enough.
+To make a check cheaper than training, it first reads a prefix of that sample, and only trials that may still pass, and
+those whose budget ends, are confirmed on the whole sample, a few at a time. Where no error is allowed the prefix
+excludes for certain. Where some are, it excludes what would happen by chance once in 10^9 checks if the error were at
+the threshold: by Bernstein's inequality for mistakes, by six standard errors for a squared error.
+
+A trial with restarts begins again, on the same data with other weights, when a run has used up its budget.
 """
 
 from __future__ import annotations
@@ -13,9 +16,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from krogh.engine.round import Constants, Over, State, over_block
+from krogh.engine.round import Constants, Over, State, frozen, over_block
 from krogh.engine.trial import DATA, VALIDATION, Trial
 from krogh.models.base import Parameters
 from krogh.tasks.base import Raw
@@ -24,53 +27,57 @@ from krogh.training.stopping import EXACT
 RUNNING, CONVERGED, FAILED, DIVERGED, EMPTY, NEW = 0, 1, 2, 3, 4, 5
 OUTCOMES = {CONVERGED: "converged", FAILED: "failed", DIVERGED: "diverged"}
 
-PREFIX = 16
 SLICE = 1024
 CONFIRMED_SHARE = 16
+CONFIRMED_TOGETHER = 8
+UNLIKELY = 20.7  # -log(1e-9)
+STANDARD_ERRORS = 6.0
 
 
-def errors(trial: Trial, params: Parameters, raw: Raw) -> Int[Array, ""]:
-    """How many of the raw examples are predicted wrongly."""
+def errors(trial: Trial, params: Parameters, raw: Raw) -> Float[Array, " size"]:
+    """The error of each of the raw examples."""
     examples = trial.task.decode(raw)
-    right = trial.task.correct(trial.model.predict(params, examples.x), examples.truth)
-    return jnp.sum(~right, dtype=jnp.int32)
+    return trial.task.error(trial.model.predict(params, examples.x), examples.truth)
 
 
-def all_errors(trial: Trial, params: Parameters) -> Int[Array, ""]:
-    """Errors on the whole validation sample, read in slices so that memory stays bounded."""
+def all_errors(trial: Trial, params: Parameters) -> Float[Array, ""]:
+    """Sum of the errors on the whole validation sample, read in slices so that memory stays bounded."""
     stopping, task = trial.training.stopping, trial.task
     if stopping.validation == EXACT:
         raw = jax.tree.map(jnp.asarray, task.population())
     else:
-        raw = task.draw(trial.key(VALIDATION), stopping.size(task))
+        raw = task.test(trial.key(VALIDATION), stopping.size(task))
     size = jax.tree.leaves(raw)[0].shape[0]
     whole = size - size % SLICE
-    total = jnp.zeros((), jnp.int32)
+    total = jnp.zeros((), jnp.float32)
     if whole:
         sliced = jax.tree.map(lambda leaf: leaf[:whole].reshape(-1, SLICE, *leaf.shape[1:]), raw)
-        total = jnp.sum(jax.lax.map(lambda part: errors(trial, params, part), sliced), dtype=jnp.int32)
+        total = jnp.sum(jax.lax.map(lambda part: jnp.sum(errors(trial, params, part)), sliced))
     if size > whole:
-        total = total + errors(trial, params, jax.tree.map(lambda leaf: leaf[whole:], raw))
+        total = total + jnp.sum(errors(trial, params, jax.tree.map(lambda leaf: leaf[whole:], raw)))
     return total
 
 
-def allowed_errors(trial: Trial) -> Int[Array, ""]:
-    """The most errors on the whole sample that still reach the wanted accuracy."""
-    size = trial.training.stopping.size(trial.task)
-    return jnp.floor((1.0 - trial.training.stopping.accuracy) * size + 1e-3).astype(jnp.int32)
+def allowed_errors(trial: Trial) -> Float[Array, ""]:
+    """The largest sum of errors on the whole sample that still will do; a whole number of mistakes."""
+    stopping = trial.training.stopping
+    allowed = stopping.threshold() * stopping.size(trial.task)
+    return jnp.asarray(allowed if trial.task.regression else jnp.floor(allowed + 1e-3), jnp.float32)
 
 
 def constants_of(trial: Trial) -> Constants:
     """The constants of a trial's rounds."""
-    return Constants(trial.key(DATA), _prefix(trial), allowed_errors(trial))
+    noise = trial.noise() if trial.model.noisy else jnp.zeros((), jnp.uint32)
+    return Constants(trial.key(DATA), _prefix(trial), allowed_errors(trial), noise)
 
 
 def _prefix(trial: Trial) -> Raw:
     """A few examples of the validation sample, none of them twice: a repeated one would count its error twice."""
-    if trial.training.stopping.validation != EXACT:
-        return trial.task.draw(trial.key(VALIDATION), PREFIX)
-    size = trial.training.stopping.size(trial.task)
-    chosen = np.random.default_rng(0).choice(size, min(PREFIX, size), replace=False)
+    stopping = trial.training.stopping
+    if stopping.validation != EXACT:
+        return trial.task.test(trial.key(VALIDATION), stopping.prefix)
+    size = stopping.size(trial.task)
+    chosen = np.random.default_rng(0).choice(size, min(stopping.prefix, size), replace=False)
     return jax.tree.map(lambda leaf: jnp.asarray(leaf[chosen]), trial.task.population())
 
 
@@ -83,7 +90,7 @@ def check_block(trials: Trial, constants: Constants, states: State, block: int) 
     healthy = over(_finite)(states.params) & jnp.isfinite(states.loss)
     spent = states.step >= stopping.budget
     hopeful = running & healthy
-    if size > PREFIX:
+    if size > stopping.prefix:
         hopeful = hopeful & (over(_may_pass)(trials, constants, states.params) | spent)
     wrong = _confirmed(trials, states.params, hopeful, block)
     passed = hopeful & (wrong <= constants.allowed)
@@ -94,13 +101,40 @@ def check_block(trials: Trial, constants: Constants, states: State, block: int) 
     noted = jnp.where(reached & (states.reached < 0), states.step, states.reached)
     status = jnp.where((status == FAILED) & (noted >= 0), CONVERGED, status)
     status = jnp.where(running & ~healthy, DIVERGED, status)
-    accuracy = jnp.where(hopeful, 1.0 - wrong / size, states.accuracy)
-    return states._replace(
+    error = jnp.where(hopeful, wrong / size, states.error)
+    checked = states._replace(
         status=status.astype(jnp.int32),
         streak=streak,
         reached=noted,
-        accuracy=jnp.where(status == DIVERGED, jnp.nan, accuracy).astype(jnp.float32),
+        error=jnp.where(status == DIVERGED, jnp.nan, error).astype(jnp.float32),
     )
+    return checked if stopping.restarts == 1 else _restarted(trials, checked, running, block)
+
+
+def _restarted(trials: Trial, states: State, running: Bool[Array, " block"], block: int) -> State:
+    """Trials whose run ended without success begin again, as long as they have runs left."""
+    ended = running & ((states.status == FAILED) | (states.status == DIVERGED))
+    again = ended & (states.attempt + 1 < trials.training.stopping.restarts)
+
+    def begin(trial: Trial, state: State) -> State:
+        params = trial.initial_params(state.attempt + 1)
+        zero = jnp.zeros((), jnp.int32)
+        return state._replace(
+            params=params,
+            memory=trial.training.optimiser.init(params),
+            status=jnp.full((), RUNNING, jnp.int32),
+            step=zero,
+            streak=zero,
+            attempt=state.attempt + 1,
+            earlier=state.earlier + state.step,
+        )
+
+    def some(old: State) -> State:
+        # The sample stays where it is: copying it would be most of the work.
+        new = over_block(block)(begin)(trials, old._replace(sample=(), curve=old.curve))
+        return frozen(again, new, old._replace(sample=()))._replace(sample=old.sample)
+
+    return jax.lax.cond(jnp.any(again), some, lambda old: old, states)
 
 
 def _finite(params: Parameters) -> Bool[Array, ""]:
@@ -109,15 +143,24 @@ def _finite(params: Parameters) -> Bool[Array, ""]:
 
 
 def _may_pass(trial: Trial, constants: Constants, params: Parameters) -> Bool[Array, ""]:
-    return errors(trial, params, constants.prefix) <= constants.allowed
+    error = errors(trial, params, constants.prefix)
+    number = error.shape[0]
+    mean = constants.allowed / trial.training.stopping.size(trial.task)
+    if trial.task.regression:
+        spread = jnp.std(error) / jnp.sqrt(jnp.float32(number))
+        return jnp.mean(error) - STANDARD_ERRORS * spread <= mean
+    expected = mean * number
+    slack = UNLIKELY / 3 + jnp.sqrt((UNLIKELY / 3) ** 2 + 2 * UNLIKELY * expected)
+    likely = jnp.where(constants.allowed > 0, expected + slack, 0.0)
+    return jnp.sum(error) <= jnp.minimum(constants.allowed, likely)
 
 
-def _confirmed(trials: Trial, params: Parameters, wanted: Bool[Array, " block"], block: int) -> Int[Array, " block"]:
-    """Errors on the whole sample for the `wanted` trials of a block, in groups until none is left."""
+def _confirmed(trials: Trial, params: Parameters, wanted: Bool[Array, " block"], block: int) -> Float[Array, " block"]:
+    """Sums of errors on the whole sample for the `wanted` trials of a block, in groups until none is left."""
     if block == 1:  # a real branch: a compiler may move the work of a loop's body in front of the loop
         counted = over_block(1)(all_errors)
-        return jax.lax.cond(wanted[0], counted, lambda *_: jnp.zeros(1, jnp.int32), trials, params)
-    group = max(1, block // CONFIRMED_SHARE)
+        return jax.lax.cond(wanted[0], counted, lambda *_: jnp.zeros(1, jnp.float32), trials, params)
+    group = max(min(block, CONFIRMED_TOGETHER), block // CONFIRMED_SHARE)
     over: Over = over_block(group)
 
     def some(carry: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -126,7 +169,7 @@ def _confirmed(trials: Trial, params: Parameters, wanted: Bool[Array, " block"],
         counted = over(all_errors)(_rows(trials, chosen), _rows(params, chosen))
         return left.at[chosen].set(False, mode="drop"), wrong.at[chosen].set(counted, mode="drop")
 
-    none = jnp.zeros(block, jnp.int32)
+    none = jnp.zeros(block, jnp.float32)
     return jax.lax.while_loop(lambda carry: jnp.any(carry[0]), some, (wanted, none))[1]
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ import numpy as np
 
 from krogh.engine.trial import Trial
 from krogh.errors import require
-from krogh.values import columns, digest, plain, replaced, structure_of
+from krogh.values import columns, digest, plain, replaced, structure_of, text_of
 
 
 class Trials:
@@ -64,7 +63,12 @@ class Trials:
         everyone = self._rebuilt(lambda array: array)
         regime = self.template.training.regime.fitted(everyone.training.regime)
         task = self.template.task.fitted(everyone.task)
-        template = eqx.tree_at(lambda trial: (trial.task, trial.training.regime), self.template, (task, regime))
+        stopping = self.template.training.stopping.fitted(everyone.training.stopping, task)
+        template = eqx.tree_at(
+            lambda trial: (trial.task, trial.training.regime, trial.training.stopping),
+            self.template,
+            (task, regime, stopping),
+        )
         return Trials(template, self._stacked, self.count)
 
     def ids(self) -> np.ndarray:
@@ -93,7 +97,7 @@ class Trials:
             chosen = array[positions]
             if chosen.ndim > 1:
                 whole = np.issubdtype(chosen.dtype, np.integer)
-                shared[paths[place]] = [json.dumps(row.tolist() if whole else plain(row)) for row in chosen]
+                shared[paths[place]] = [text_of(row.tolist() if whole else plain(row)) for row in chosen]
             elif np.issubdtype(chosen.dtype, np.floating):
                 values, inverse = np.unique(chosen, return_inverse=True)
                 shared[paths[place]] = np.array([float(str(value)) for value in values])[inverse]

@@ -10,8 +10,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import jax
@@ -40,18 +41,25 @@ class Finished:
     status: np.ndarray
     steps: np.ndarray
     reached: np.ndarray
-    accuracy: np.ndarray
+    error: np.ndarray
+    runs: np.ndarray
     loss: np.ndarray
     curves: np.ndarray | None = None
     weights: dict[str, np.ndarray] | None = None
 
 
 class Waiting:
-    """Positions of the trials that have not started, shared by the lanes."""
+    """Positions of the trials that have not started, shared by the lanes.
 
-    def __init__(self, positions: np.ndarray, shares: int = 1):
+    All are there from the beginning, or, while it is not `closed`, more are added; `expected` then says how many trials
+    are likely to be in flight at a time.
+    """
+
+    def __init__(self, positions: np.ndarray, shares: int = 1, *, closed: bool = True, expected: int | None = None):
         self._positions = positions
         self._next = 0
+        self.closed = closed
+        self.expected = len(positions) if expected is None else expected
         self._returned: deque[int] = deque()
         self._shares = shares
         self._lock = threading.Lock()
@@ -66,6 +74,20 @@ class Waiting:
             fresh = self._positions[self._next : self._next + number - len(back)]
             self._next += len(fresh)
             return np.concatenate([np.asarray(back, np.int64), fresh])
+
+    def left(self) -> int:
+        """How many wait."""
+        with self._lock:
+            return len(self._positions) - self._next + len(self._returned)
+
+    def add(self, positions: Sequence[int]) -> None:
+        """More trials to train."""
+        with self._lock:
+            self._returned.extend(int(position) for position in positions)
+
+    def close(self) -> None:
+        """No more will be added."""
+        self.closed = True
 
     def give_back(self, positions: np.ndarray) -> None:
         """Return trials that must start again."""
@@ -82,6 +104,12 @@ class Usage:
     compilations: int = 0
     splits: int = 0
     seconds: float = 0.0
+
+    def take_over(self, other: Usage) -> None:
+        """Add what `other` counted, and set it back to nothing."""
+        for counted in fields(self):
+            setattr(self, counted.name, getattr(self, counted.name) + getattr(other, counted.name))
+            setattr(other, counted.name, counted.default)
 
     @property
     def wasted_share(self) -> float:
@@ -161,9 +189,9 @@ class Lane:
             self._move(order, self.plan, self._advance)
 
     def _rung(self) -> Plan | None:
-        """The smaller block for the last trials; below eight a block's cost no longer falls with its size."""
+        """The smaller block for the last trials; it must save enough to be worth another compilation."""
         size = self.plan.block // RUNG
-        return Plan(size, size) if size >= RUNG else None
+        return Plan(size, size) if size >= 2 * RUNG else None
 
     def _move(self, order: np.ndarray, plan: Plan, advance: Any) -> None:
         self._states = _PERMUTE(self._states, self._put(order))
@@ -194,15 +222,15 @@ class Lane:
 
     def _harvest(self, slots: np.ndarray) -> Finished:
         states = self._states
-        taken = {
-            name: np.asarray(getattr(states, name))[slots] for name in ("status", "step", "reached", "accuracy", "loss")
-        }
+        names = ("status", "step", "earlier", "attempt", "reached", "error", "loss")
+        taken = {name: np.asarray(getattr(states, name))[slots] for name in names}
         finished = Finished(
             position=self._positions[slots],
             status=taken["status"],
-            steps=taken["step"],
+            steps=taken["step"] + taken["earlier"],
             reached=taken["reached"],
-            accuracy=taken["accuracy"],
+            error=taken["error"],
+            runs=taken["attempt"] + 1,
             loss=taken["loss"],
             curves=np.asarray(states.curve)[slots] if self.cohort.template.probes else None,
             weights={name: np.asarray(leaf)[slots] for name, leaf in states.params.items()}

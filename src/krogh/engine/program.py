@@ -33,7 +33,9 @@ def start(trial: Trial) -> State:
         status=jnp.full((), RUNNING, jnp.int32),
         streak=jnp.zeros((), jnp.int32),
         reached=jnp.full((), -1, jnp.int32),
-        accuracy=jnp.full((), jnp.nan, jnp.float32),
+        error=jnp.full((), jnp.nan, jnp.float32),
+        attempt=jnp.zeros((), jnp.int32),
+        earlier=jnp.zeros((), jnp.int32),
         loss=jnp.full((), jnp.nan, jnp.float32),
         curve=jnp.full((trial.probe_rows, len(trial.curve_columns())), jnp.nan, jnp.float32),
     )
@@ -112,9 +114,9 @@ def advance(
         everyone, executed = carry
         first = place * block
         part = _slice(everyone, first, block)
-        was = jnp.where(part.status == NEW, 0, part.step)
+        was = jnp.where(part.status == NEW, 0, part.earlier + part.step)
         advanced = advance_block(_slice(trials, first, block), part, rounds, block)
-        ran = jnp.max(jnp.where(part.status == EMPTY, 0, advanced.step - was))
+        ran = jnp.max(jnp.where(part.status == EMPTY, 0, advanced.earlier + advanced.step - was))
         everyone = jax.tree.map(
             lambda leaf, new: jax.lax.dynamic_update_slice_in_dim(leaf, new, first, 0), everyone, advanced
         )

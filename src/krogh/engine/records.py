@@ -3,9 +3,11 @@
 id                 identity of the trial
 task, task.n, ...  the trial's fields
 outcome            converged, failed (budget used up) or diverged (NaN or overflow)
-convergence_time   t_c in steps; null unless converged
-steps              steps trained
-accuracy, loss     at the end: on the validation sample; mean over the last round of batches
+convergence_time   t_c in steps of the run that converged; null unless one did
+steps              steps trained, over all runs
+runs               runs it took: more than one where a trial may restart
+error, loss        at the end: mean error on the validation sample; mean loss over the last round of batches
+accuracy           1 - error, where the error is a share of mistakes; null for a regression
 curve.step, ...    with probes: lists, one entry per probed step
 """
 
@@ -41,11 +43,17 @@ def recorded(cohort: Trials, ids: np.ndarray, finished: Finished, first: int = 0
         "outcome": pl.Series(outcome, dtype=OUTCOME),
         "convergence_time": pl.Series(finished.reached, dtype=pl.Int32),
         "steps": pl.Series(finished.steps, dtype=pl.Int32),
-        "accuracy": pl.Series(finished.accuracy, dtype=pl.Float32),
+        "runs": pl.Series(finished.runs, dtype=pl.Int16),
+        "error": pl.Series(finished.error, dtype=pl.Float32),
+        "accuracy": pl.Series(_accuracy(cohort, finished), dtype=pl.Float32),
         "loss": pl.Series(finished.loss, dtype=pl.Float32),
     }
     table = pl.DataFrame(columns | _curves(cohort, finished))
     return table.with_columns(pl.when(converged).then(pl.col("convergence_time")).alias("convergence_time"))
+
+
+def _accuracy(cohort: Trials, finished: Finished) -> np.ndarray | list[None]:
+    return [None] * len(finished.error) if cohort.template.task.regression else 1 - finished.error
 
 
 def with_fields(cohort: Trials, positions: np.ndarray, records: pl.DataFrame) -> pl.LazyFrame:

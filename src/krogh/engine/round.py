@@ -11,17 +11,19 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt32
 
 from krogh.engine.trial import Trial
 from krogh.models.base import Parameters
+from krogh.tasks.mixing import GOLDEN, mixed
 from krogh.training.losses import find_loss
 
 Over = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class State(NamedTuple):
-    """Where a trial stands. `reached` is the convergence time, -1 while there is none."""
+    """Where a trial stands. `reached` is the convergence time, -1 while there is none; `step` counts from the beginning
+    of the present run, `earlier` the steps of the runs before it."""
 
     params: Parameters
     memory: PyTree
@@ -30,7 +32,9 @@ class State(NamedTuple):
     status: Int[Array, ""]
     streak: Int[Array, ""]
     reached: Int[Array, ""]
-    accuracy: Float[Array, ""]
+    error: Float[Array, ""]
+    attempt: Int[Array, ""]
+    earlier: Int[Array, ""]
     loss: Float[Array, ""]
     curve: Float[Array, "rows columns"]
 
@@ -40,7 +44,8 @@ class Constants(NamedTuple):
 
     key: PRNGKeyArray
     prefix: PyTree
-    allowed: Int[Array, ""]
+    allowed: Float[Array, ""]
+    noise: UInt32[Array, ""]
 
 
 class Trained(NamedTuple):
@@ -98,6 +103,7 @@ def train_round(trial: Trial, constants: Constants, state: State) -> Trained:
     training = trial.training
     loss, optimiser = find_loss(training.loss), training.optimiser
     every = training.stopping.check_every
+    noise = mixed(constants.noise + state.attempt.astype(jnp.uint32) * jnp.uint32(GOLDEN))
 
     def step(carry: tuple[Parameters, PyTree], inputs: Any) -> tuple[tuple[Parameters, PyTree], Array]:
         params, memory = carry
@@ -106,8 +112,14 @@ def train_round(trial: Trial, constants: Constants, state: State) -> Trained:
         x, y, _ = trial.task.decode(raw)
 
         def objective(params: Parameters) -> Float[Array, ""]:
-            losses = loss(trial.model.predict(params, x), y)
-            return jnp.mean(losses) if weight is None else jnp.sum(losses * weight)
+            if trial.model.noisy:
+                prediction = trial.model.forward(params, x, mixed(noise ^ mixed(number.astype(jnp.uint32))))
+            else:
+                prediction = trial.model.predict(params, x)
+            losses = loss(prediction, y)
+            each = jnp.mean(losses, axis=tuple(range(1, losses.ndim))) if losses.ndim > 1 else losses
+            value = jnp.mean(each) if weight is None else jnp.sum(each * weight)
+            return value if training.penalty is None else value + training.penalty * _norm(params)
 
         value, gradient = jax.value_and_grad(objective)(params)
         return optimiser.update(gradient, memory, params, number), value
@@ -116,3 +128,9 @@ def train_round(trial: Trial, constants: Constants, state: State) -> Trained:
     fed = training.regime.feed(trial.task, constants.key, state.step, every)
     (params, memory), losses = jax.lax.scan(step, (state.params, state.memory), (numbers, fed))
     return Trained(params, memory, jnp.mean(losses))
+
+
+def _norm(params: Parameters) -> Float[Array, ""]:
+    """‖θ‖ over all parameters; its slope at 0 is taken to be 0."""
+    square = sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(params))
+    return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1.0)), 0.0)

@@ -1,7 +1,12 @@
 """Running cohorts: lanes on every device, their records as they come.
 
-A lane is a thread: a compiled program releases the interpreter while it runs. On a CPU there is one per core; on
-a GPU two per device, so that one lane's program runs while the other's records are read.
+A lane is a piece of work: one device's share of one cohort. Workers (threads: a compiled program releases the
+interpreter while it runs) take lanes in the order of the cohorts, so a device goes on with the next cohort while the
+last trials of the present one are still running elsewhere. On a CPU there is a worker per core; on a GPU two per
+device, so that one lane's program runs while the other's records are read.
+
+A cohort's trials may also be handed out while it runs (a `Waiting` that is still open): what to train next then
+depends on what has been found, and a lane without work makes room for another.
 """
 
 from __future__ import annotations
@@ -9,7 +14,8 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -22,64 +28,188 @@ from krogh.engine.memory import Plan, plan
 from krogh.errors import KroghError
 
 LANES_PER_GPU = 2
+ONE_LANE = 64  # so few trials share one lane of a GPU: halving them would not halve a step's time
+PREPARED = 4  # lanes whose programs are compiled ahead
+IDLE_SECONDS = 0.02
 _OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "Out of memory", "out of memory")
+_ADDING = threading.Lock()
 
 
 def lanes_here() -> list[Any]:
-    """One entry per lane: the device it uses."""
+    """One entry per worker: the device it uses."""
     devices = jax.local_devices()
     if devices[0].platform == "cpu" and len(devices) == 1:
         return devices * max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
     return [device for device in devices for _ in range(LANES_PER_GPU if device.platform != "cpu" else 1)]
 
 
-def prepare(cohort: Trials, count: int) -> int:
-    """Ask for the program with which `count` trials of the cohort will be trained; how many were new."""
-    if not count:
-        return 0
-    fitted = cohort.fitted()
-    devices = _lanes_for(count)
-    return sum(
-        requested(fitted.template, plan(fitted.template, -(-count // len(devices)), device), device)[1]
-        for device in dict.fromkeys(devices)
-    )
-
-
 def _lanes_for(count: int) -> list[Any]:
     lanes = lanes_here()
-    return lanes[:1] if count == 1 else lanes
+    few = 1 if lanes[0].platform == "cpu" else ONE_LANE
+    return lanes[:1] if count <= few else lanes
 
 
-def run_cohort(
-    cohort: Trials,
-    positions: np.ndarray | None = None,
+@dataclass
+class _Work:
+    """One lane of one cohort: which trials wait for it, and how they are trained."""
+
+    place: int
+    cohort: Trials
+    waiting: Waiting
+    share: int
+    device: Any
+    size: Plan | None
+    memory_limit: int | None
+    keep_weights: bool
+    usage: Usage = field(default_factory=Usage)
+    lane: Lane | None = None
+
+    def planned(self) -> Plan:
+        if self.size is None:
+            self.size = plan(self.cohort.template, self.share, self.device, self.memory_limit)
+        return self.size
+
+    def prepare(self) -> None:
+        """Ask for the program ahead of time."""
+        if self.lane is None and self.waiting.left():
+            self.usage.compilations += requested(self.cohort.template, self.planned(), self.device)[1]
+
+    def go_on(self, results: queue.Queue[Any], stop: threading.Event) -> None:
+        """Train until nothing is in flight and nothing waits."""
+        while not stop.is_set():
+            if self.lane is None and not self.waiting.left():
+                return
+            try:
+                if self.lane is None:
+                    self.lane = Lane(self.cohort, self.planned(), self.device, self.keep_weights, self.usage)
+                self.lane.refill(self.waiting)
+                if not len(self.lane.in_flight):
+                    return
+                finished = self.lane.advance()
+            except jax.errors.JaxRuntimeError as cause:
+                self._shrink(cause)
+                continue
+            if finished is not None:
+                results.put((self.place, finished))
+
+    def _shrink(self, cause: Exception) -> None:
+        """After running out of memory: the trials in flight go back, and a smaller plan is tried."""
+        if not any(sign in str(cause) for sign in _OUT_OF_MEMORY):
+            raise cause
+        if self.lane is not None:
+            self.waiting.give_back(self.lane.in_flight)
+        self.lane = None
+        self.usage.splits += 1
+        self.size = self.planned().halved()
+        if self.size is None:
+            raise KroghError(
+                "one trial alone does not fit into the device's memory; make the model, the batch or the "
+                "finite sample smaller"
+            ) from cause
+
+
+class _Agenda:
+    """The lanes that wait for a worker, in order."""
+
+    def __init__(self, work: list[_Work], usage: Usage):
+        self._work = work
+        self._usage = usage
+        self._lock = threading.Lock()
+        self.unfinished: dict[int, int] = {}
+        for item in work:
+            self.unfinished[item.place] = self.unfinished.get(item.place, 0) + 1
+
+    def take(self, device: Any) -> _Work | None:
+        """The first lane on `device` that has something to do, or that can be closed."""
+        with self._lock:
+            for index, item in enumerate(self._work):
+                if item.device is device and (item.waiting.left() or item.waiting.closed):
+                    return self._work.pop(index)
+        return None
+
+    def coming(self, device: Any) -> list[_Work]:
+        with self._lock:
+            return [item for item in self._work if item.device is device][:PREPARED]
+
+    def give_back(self, item: _Work, results: queue.Queue[Any]) -> None:
+        """Keep a lane whose trials may still come; close one whose trials have all ended."""
+        with self._lock:
+            if not item.waiting.closed or item.waiting.left():
+                self._work.append(item)
+                return
+            item.lane = None
+            self.unfinished[item.place] -= 1
+            done = self.unfinished[item.place] == 0
+        if done:
+            results.put((item.place, None))
+
+    def account(self, item: _Work) -> None:
+        """Add what a lane cost since it was last asked."""
+        with _ADDING:
+            self._usage.take_over(item.usage)
+
+    @property
+    def over(self) -> bool:
+        return not any(self.unfinished.values())
+
+
+def _work(agenda: _Agenda, device: Any, results: queue.Queue[Any], stop: threading.Event) -> None:
+    try:
+        while not stop.is_set() and not agenda.over:
+            item = agenda.take(device)
+            if item is None:
+                stop.wait(IDLE_SECONDS)
+                continue
+            try:
+                if item.lane is None:
+                    for lane in (item, *agenda.coming(device)):
+                        lane.prepare()
+                item.go_on(results, stop)
+            finally:
+                agenda.account(item)
+            agenda.give_back(item, results)
+    except BaseException as cause:
+        results.put(cause)
+    finally:
+        results.put(None)
+
+
+def run_cohorts(
+    cohorts: Sequence[Trials],
+    positions: Sequence[np.ndarray | Waiting],
     *,
     usage: Usage | None = None,
     keep_weights: bool = False,
     memory_limit: int | None = None,
     plan_override: Plan | None = None,
-) -> Generator[Finished, None, None]:
-    """Train the trials at `positions` (all unless given) and yield their records as they end.
+) -> Generator[tuple[int, Finished | None], None, None]:
+    """Train the trials at `positions` of each cohort; yield (cohort, records) as they end, (cohort, None) after the last.
 
-    Closing the iterator stops the lanes after the chunk in flight.
+    Where positions are a `Waiting`, more may be added to it until it is closed. Closing the iterator stops the lanes
+    after the chunk in flight.
     """
-    wanted = np.arange(len(cohort)) if positions is None else np.asarray(positions)
-    if not len(wanted):
-        return
     usage = Usage() if usage is None else usage
-    fitted = cohort.fitted()
-    devices = _lanes_for(len(wanted))
-    # A CPU's lane trains its slots one after the other: handing out half shares keeps the lanes level.
-    waiting = Waiting(wanted, len(devices) * (2 if devices[0].platform == "cpu" else 1))
-    results: queue.Queue[Finished | BaseException | None] = queue.Queue(maxsize=4 * len(devices))
+    work: list[_Work] = []
+    for place, (cohort, wanted) in enumerate(zip(cohorts, positions, strict=True)):
+        count = wanted.expected if isinstance(wanted, Waiting) else len(wanted)
+        devices = _lanes_for(count) if count else []
+        # A CPU's lane trains its slots one after the other: handing out half shares keeps the lanes level.
+        shares = len(devices) * (2 if devices and devices[0].platform == "cpu" else 1)
+        waiting = wanted if isinstance(wanted, Waiting) else Waiting(np.asarray(wanted), shares)
+        fitted = cohort.fitted() if count else cohort
+        share = -(-count // max(1, len(devices)))
+        work += [
+            _Work(place, fitted, waiting, share, device, plan_override, memory_limit, keep_weights)
+            for device in devices
+        ]
+    if not work:
+        return
+    agenda = _Agenda(work, usage)
+    lanes = lanes_here()[: len(work)]
+    results: queue.Queue[Any] = queue.Queue(maxsize=4 * len(lanes))
     stop = threading.Event()
-    share = -(-len(wanted) // len(devices))
-    chosen = [plan_override or plan(fitted.template, share, device, memory_limit) for device in devices]
     threads = [
-        threading.Thread(
-            target=_work, args=(fitted, size, device, keep_weights, waiting, results, stop, usage), daemon=True
-        )
-        for device, size in zip(devices, chosen, strict=True)
+        threading.Thread(target=_work, args=(agenda, device, results, stop), daemon=True) for device in lanes
     ]
     for thread in threads:
         thread.start()
@@ -96,7 +226,7 @@ def run_cohort(
             thread.join()
 
 
-def _collected(results: queue.Queue[Any], running: int) -> Iterator[Finished]:
+def _collected(results: queue.Queue[Any], running: int) -> Generator[tuple[int, Finished | None], None, None]:
     while running:
         try:
             item = results.get(timeout=0.2)  # an endless wait could not be interrupted
@@ -110,58 +240,22 @@ def _collected(results: queue.Queue[Any], running: int) -> Iterator[Finished]:
             yield item
 
 
-_ADDING = threading.Lock()
-
-
-def _work(
+def run_cohort(
     cohort: Trials,
-    size: Plan,
-    device: Any,
-    keep_weights: bool,
-    waiting: Waiting,
-    results: queue.Queue[Any],
-    stop: threading.Event,
-    usage: Usage,
-) -> None:
-    own = Usage()
+    positions: np.ndarray | None = None,
+    *,
+    usage: Usage | None = None,
+    keep_weights: bool = False,
+    memory_limit: int | None = None,
+    plan_override: Plan | None = None,
+) -> Generator[Finished, None, None]:
+    """Train the trials at `positions` (all unless given) and yield their records as they end."""
+    wanted = np.arange(len(cohort)) if positions is None else np.asarray(positions)
+    options: dict[str, Any] = {"memory_limit": memory_limit, "plan_override": plan_override}
+    records = run_cohorts([cohort], [wanted], usage=usage, keep_weights=keep_weights, **options)
     try:
-        lane: Lane | None = None
-        while not stop.is_set():
-            try:
-                lane = Lane(cohort, size, device, keep_weights, own) if lane is None else lane
-                lane.refill(waiting)
-                if not len(lane.in_flight):
-                    break
-                finished = lane.advance()
-            except jax.errors.JaxRuntimeError as cause:
-                size = _smaller(size, lane, waiting, cause, own)
-                lane = None
-                continue
+        for _, finished in records:
             if finished is not None:
-                results.put(finished)
-    except BaseException as cause:
-        results.put(cause)
+                yield finished
     finally:
-        with _ADDING:
-            usage.executed_steps += own.executed_steps
-            usage.useful_steps += own.useful_steps
-            usage.compilations += own.compilations
-            usage.splits += own.splits
-            usage.seconds += own.seconds
-        results.put(None)
-
-
-def _smaller(size: Plan, lane: Lane | None, waiting: Waiting, cause: Exception, usage: Usage) -> Plan:
-    """After running out of memory: the trials in flight go back, and a smaller plan is tried."""
-    if not any(sign in str(cause) for sign in _OUT_OF_MEMORY):
-        raise cause
-    if lane is not None:
-        waiting.give_back(lane.in_flight)
-    usage.splits += 1
-    smaller = size.halved()
-    if smaller is None:
-        raise KroghError(
-            "one trial alone does not fit into the device's memory; make the model, the batch or the "
-            "finite sample smaller"
-        ) from cause
-    return smaller
+        records.close()

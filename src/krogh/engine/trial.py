@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PRNGKeyArray, UInt32
+from jaxtyping import Array, Int, PRNGKeyArray, UInt32
 
 from krogh.errors import require, require_integer
 from krogh.models.base import Model, Parameters
@@ -16,7 +17,7 @@ from krogh.training.stopping import EXACT
 from krogh.training.training import Training
 from krogh.values import Value, data, structure
 
-INIT, DATA, VALIDATION = 0, 1, 2
+INIT, DATA, VALIDATION, NOISE = 0, 1, 2, 3
 
 
 class Trial(Value):
@@ -66,8 +67,10 @@ class Trial(Value):
         self.training.check(self.task)
         stopping = self.training.stopping
         obstacle = self.model.obstacle(self.task)
-        solvable = obstacle is None or float(stopping.accuracy) < 1.0
+        solvable = obstacle is None or float(stopping.threshold()) > 0.0
         require(solvable, f"{obstacle}; or ask for less than accuracy=1.0")
+        once = not self.probes or stopping.restarts == 1
+        require(once, f"a curve belongs to one run: give probes or restarts={stopping.restarts}, not both")
         names = set(jax.eval_shape(lambda: self.initial_params()))
         self.training.optimiser.check(names)
         for probe in self.probes:
@@ -86,9 +89,14 @@ class Trial(Value):
         seed = self.seed if stream != INIT or self.init_seed is None else self.init_seed
         return jax.random.fold_in(jax.random.key(seed), stream)
 
-    def initial_params(self) -> Parameters:
-        """The trial's weights before training."""
-        return self.model.init(self.key(INIT), self.task)
+    def initial_params(self, attempt: Int[Array, ""] | None = None) -> Parameters:
+        """The trial's weights before training, or before a later one of its runs (attempt = 1, 2, ...)."""
+        key = self.key(INIT)
+        return self.model.init(key if attempt is None else jax.random.fold_in(key, attempt), self.task)
+
+    def noise(self) -> UInt32[Array, ""]:
+        """The word that a noisy model's randomness in training begins with: other weights, other noise."""
+        return jax.random.bits(jax.random.fold_in(self.key(INIT), NOISE), (), jnp.uint32)
 
     def validation(self, size: int | None = None) -> Examples:
         """The trial's validation examples, or the first `size` of a sampled one."""
@@ -96,7 +104,7 @@ class Trial(Value):
         if size is None and stopping.validation == EXACT:
             return self.task.decode(self.task.population())
         wanted = stopping.size(self.task) if size is None else size
-        return self.task.batch(self.key(VALIDATION), wanted)
+        return self.task.decode(self.task.test(self.key(VALIDATION), wanted))
 
     def curve_columns(self) -> tuple[str, ...]:
         return tuple(name for probe in self.probes for name in probe.columns(self.task))

@@ -1,5 +1,5 @@
 """One module per question, one folder per chapter or paper. Importing this registers them all."""
 
-from krogh.experiments import parity
+from krogh.experiments import attention, parity, qstr
 
-__all__ = ["parity"]
+__all__ = ["attention", "parity", "qstr"]

@@ -9,19 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
-from krogh.engine import Trials, Usage, run_cohort
+from krogh.engine import Trials, Usage, run_cohorts
 from krogh.engine.checking import CONVERGED, DIVERGED
 from krogh.engine.lane import Finished
 from krogh.engine.records import recorded
-from krogh.engine.run import prepare
+from krogh.lab.search import Search
+from krogh.lab.searching import Searching
 from krogh.lab.store import Store
 from krogh.lab.weights import write_weights
 from krogh.values import digest
 
 FLUSH_SECONDS = 20.0
 FLUSH_ROWS = 200_000
-PREPARED = 4  # cohorts whose programs are compiled ahead
 
 
 @dataclass
@@ -37,6 +38,16 @@ class Progress:
     seconds: float = 0.0
     first_done: int = 0
     first_seconds: float = 0.0
+
+    def add(self, finished: Finished, seconds: float) -> None:
+        """Count trials that ended; `seconds` since training began."""
+        self.done += len(finished.position)
+        self.converged += int((finished.status == CONVERGED).sum())
+        self.diverged += int((finished.status == DIVERGED).sum())
+        self.steps += int(finished.steps.sum(dtype=np.int64))
+        self.seconds = seconds
+        if not self.first_seconds:
+            self.first_done, self.first_seconds = self.done, self.seconds
 
     @property
     def steps_per_second(self) -> float:
@@ -57,45 +68,90 @@ def train(
     progress: Progress,
     show: Callable[[Progress], None],
     weights_folder: Path | None,
+    search: Search | None = None,
 ) -> None:
-    missing_of = _missing(ids_of, store.ids())
+    """Train what the store does not hold yet, all cohorts in one go; with a search, only what it asks for."""
+    missing_of: list[Any] = _missing(ids_of, store.ids())
     progress.done = progress.resumed = progress.total - sum(len(missing) for missing in missing_of)
+    collectors = _collectors(cohorts, ids_of, store, weights_folder)
+    for collector, missing in zip(collectors, missing_of, strict=True):
+        if not len(missing):
+            collector.close()
+    if search is not None:
+        searching = Searching(search, cohorts, _successes(ids_of, store))
+        missing_of, progress.total = searching.waiting, progress.done + searching.most
     if progress.done < progress.total:
         show(progress)
-    begun, first = time.perf_counter(), 0
-    prepared = 1
-    for place, (cohort, ids, missing) in enumerate(zip(cohorts, ids_of, missing_of, strict=True)):
-        while prepared < min(place + 1 + PREPARED, len(cohorts)):
-            usage.compilations += prepare(cohorts[prepared], len(missing_of[prepared]))
-            prepared += 1
-        key = digest(cohort.structure).hex()
-        batches: list[Finished] = []
-        rows = 0
-        flushed = time.perf_counter()
-        records = run_cohort(cohort, missing, usage=usage, keep_weights=weights_folder is not None)
-        try:
-            for finished in records:
-                if weights_folder is not None:
-                    write_weights(weights_folder / "weights", ids[finished.position], finished.weights or {})
-                batches.append(replace(finished, weights=None))
-                progress.done += len(finished.position)
-                progress.converged += int((finished.status == CONVERGED).sum())
-                progress.diverged += int((finished.status == DIVERGED).sum())
-                progress.steps += int(finished.steps.sum(dtype=np.int64))
-                progress.seconds = time.perf_counter() - begun
-                if not progress.first_seconds:
-                    progress.first_done, progress.first_seconds = progress.done, progress.seconds
+    records = run_cohorts(cohorts, missing_of, usage=usage, keep_weights=weights_folder is not None)
+    begun = time.perf_counter()
+    try:
+        for place, finished in records:
+            if finished is None:
+                collectors[place].close()
+            else:
+                collectors[place].add(finished)
+                if search is not None:
+                    searching.report(place, finished)
+                progress.add(finished, time.perf_counter() - begun)
                 show(progress)
-                rows += len(finished.position)
-                if rows >= FLUSH_ROWS or time.perf_counter() - flushed > FLUSH_SECONDS:
-                    store.add_part(key, recorded(cohort, ids, _together(batches), first))
-                    batches, rows, flushed = [], 0, time.perf_counter()
-        finally:
-            records.close()
-            if batches:
-                store.add_part(key, recorded(cohort, ids, _together(batches), first))
-        store.merge(key)
+    finally:
+        records.close()
+        for collector in collectors:
+            collector.flush()
+    if search is not None:
+        progress.total = progress.done
+        show(progress)
+
+
+def _successes(ids_of: list[np.ndarray], store: Store) -> dict[int, bool]:
+    """Of the trials in the store, by their position in the study: whether they converged."""
+    ids = np.concatenate([np.zeros(0, np.uint64), *ids_of])
+    if not store.files():
+        return {}
+    known = store.scan(np.unique(ids)).select("id", pl.col("outcome") == "converged").collect()
+    by_id = dict(known.iter_rows())
+    return {place: by_id[identity] for place, identity in enumerate(ids.tolist()) if identity in by_id}
+
+
+class _Collector:
+    """Records of one cohort on their way into the store."""
+
+    def __init__(self, cohort: Trials, ids: np.ndarray, first: int, store: Store, weights_folder: Path | None):
+        self._cohort, self._ids, self._first, self._store = cohort, ids, first, store
+        self._weights_folder = weights_folder
+        self._key = digest(cohort.structure).hex()
+        self._batches: list[Finished] = []
+        self._rows, self._flushed = 0, time.perf_counter()
+
+    def add(self, finished: Finished) -> None:
+        if self._weights_folder is not None:
+            write_weights(self._weights_folder / "weights", self._ids[finished.position], finished.weights or {})
+        self._batches.append(replace(finished, weights=None))
+        self._rows += len(finished.position)
+        if self._rows >= FLUSH_ROWS or time.perf_counter() - self._flushed > FLUSH_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what has come in since the last time."""
+        if self._batches:
+            rows = recorded(self._cohort, self._ids, _together(self._batches), self._first)
+            self._store.add_part(self._key, rows)
+        self._batches, self._rows, self._flushed = [], 0, time.perf_counter()
+
+    def close(self) -> None:
+        """All of the cohort's trials have ended."""
+        self.flush()
+        self._store.merge(self._key)
+
+
+def _collectors(
+    cohorts: list[Trials], ids_of: list[np.ndarray], store: Store, weights_folder: Path | None
+) -> list[_Collector]:
+    first, result = 0, []
+    for cohort, ids in zip(cohorts, ids_of, strict=True):
+        result.append(_Collector(cohort, ids, first, store, weights_folder))
         first += len(cohort)
+    return result
 
 
 def _missing(ids_of: list[np.ndarray], present: np.ndarray) -> list[np.ndarray]:

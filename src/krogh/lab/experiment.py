@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import typing
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -19,6 +20,8 @@ import polars as pl
 from krogh.engine.cohort import Trials
 from krogh.errors import KroghError, unknown
 from krogh.lab.claim import Claim
+from krogh.lab.search import Search
+from krogh.lab.weights import read_weights
 from krogh.registry import EXPERIMENTS
 from krogh.signature import converted
 
@@ -47,15 +50,24 @@ class Figure:
 class Results(Generic[S]):
     """What claims and figures are made from: the trials' table, read when asked for, and the settings."""
 
-    def __init__(self, table: pl.DataFrame | pl.LazyFrame, settings: S, scale: str):
+    def __init__(
+        self, table: pl.DataFrame | pl.LazyFrame, settings: S, scale: str, weights_folder: Path | None = None
+    ):
         self.records = table.lazy()
         self.settings = settings
         self.scale = scale
+        self._weights_folder = weights_folder
 
     @functools.cached_property
     def table(self) -> pl.DataFrame:
         """One row per trial. For very many trials, select what is needed from `records` instead."""
         return self.records.collect()
+
+    def weights(self, identity: int) -> dict[str, np.ndarray]:
+        """The trained weights of a trial by its column `id`; the experiment must say `keep_weights = True`."""
+        if self._weights_folder is None:
+            raise KroghError("these results keep no weights: the experiment must say keep_weights = True")
+        return read_weights(self._weights_folder, identity)
 
     def times(self, *conditions: pl.Expr) -> np.ndarray:
         """Convergence times of the rows that meet the conditions, ∞ where a trial never converged."""
@@ -72,10 +84,18 @@ class Experiment(abc.ABC, Generic[S]):
     source: ClassVar[str]
     scales: ClassVar[Mapping[str, Any]]
     notes: ClassVar[tuple[str, ...]] = ()
+    keep_weights: ClassVar[bool] = False
 
     @abc.abstractmethod
     def trials(self, settings: S) -> list[Trials]:
         """What is trained."""
+
+    def search(self, settings: S, cohorts: list[Trials]) -> Search | None:
+        """Which of the trials are worth training, decided while they run; None for all of them.
+
+        A trial's position counts through the cohorts in their order.
+        """
+        return None
 
     @abc.abstractmethod
     def claims(self, results: Results[S]) -> list[Claim]:

@@ -51,7 +51,7 @@ def check_study(
     """Raise the error that `run_study` would raise before it trains; nothing is written."""
     settings = experiment.settings(scale, changes)
     experiment.trials(settings)
-    check_folder(Path(out) / experiment.name, _asked(experiment, scale, settings), weights)
+    check_folder(Path(out) / experiment.name, _asked(experiment, scale, settings), weights or experiment.keep_weights)
 
 
 def run_study(
@@ -65,6 +65,7 @@ def run_study(
     show: Callable[[Progress], None] = lambda progress: None,
 ) -> Study:
     """Run (or resume) an experiment at a scale into `out/<name>`."""
+    weights = weights or experiment.keep_weights
     settings = experiment.settings(scale, changes)
     cohorts = experiment.trials(settings)
     ids = [cohort.ids() for cohort in cohorts]
@@ -88,8 +89,9 @@ def run_study(
             write_json(folder / "study.json", {**head, **unfinished(before), "status": "running"})
         usage, begun = Usage(), time.perf_counter()
         progress = Progress(sum(len(cohort) for cohort in cohorts))
+        search = experiment.search(settings, cohorts)
         try:
-            train(cohorts, ids, store, usage, progress, show, folder if weights else None)
+            train(cohorts, ids, store, usage, progress, show, folder if weights else None, search)
         except KeyboardInterrupt:
             status = "interrupted"
         else:
@@ -142,7 +144,7 @@ def _conclude(
         whole = pl.concat(tables, how="diagonal_relaxed") if tables else pl.LazyFrame()
         write_parquet(temporary, whole, {"study": experiment.name, "scale": scale})
         temporary.replace(folder / "trials.parquet")
-    results = Results(pl.scan_parquet(folder / "trials.parquet"), settings, scale)
+    results = Results(pl.scan_parquet(folder / "trials.parquet"), settings, scale, folder / "weights")
     with figures.style():
         drawn = [_saved(figure, folder / "figures") for figure in experiment.figures(results)]
     return experiment.claims(results), drawn

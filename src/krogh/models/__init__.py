@@ -5,22 +5,44 @@ optimisers or trials. The contract is `Model` in `base.py`; the source's named c
 `configurations.py`.
 """
 
+from krogh.models.attention_blocks import AttentionBlocks
+from krogh.models.attention_mlp import AttentionMlp
 from krogh.models.base import Model, Parameters, model
 from krogh.models.configurations import CONFIGURATIONS, configuration
+from krogh.models.feedforward import Feedforward
+from krogh.models.linear_attention import LinearAttention
+from krogh.models.lipschitz_rnn import LipschitzRnn
+from krogh.models.merged_attention import MergedAttention
 from krogh.models.mlp import Mlp, power_mlp
 from krogh.models.neuron import Neuron
 from krogh.models.polynet import DisjointPolyNet, PolyNet
+from krogh.models.recurrent import Recurrent
+from krogh.models.residual_rnn import ResidualRnn
+from krogh.models.sparse_transformer import SparseTransformer
+from krogh.models.state_space import StateSpace
+from krogh.models.token_attention import TokenAttention
 from krogh.models.transformer import ParityTransformer
 
 __all__ = [
     "CONFIGURATIONS",
+    "AttentionBlocks",
+    "AttentionMlp",
     "DisjointPolyNet",
+    "Feedforward",
+    "LinearAttention",
+    "LipschitzRnn",
+    "MergedAttention",
     "Mlp",
     "Model",
     "Neuron",
     "Parameters",
     "ParityTransformer",
     "PolyNet",
+    "Recurrent",
+    "ResidualRnn",
+    "SparseTransformer",
+    "StateSpace",
+    "TokenAttention",
     "configuration",
     "model",
     "power_mlp",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 from typing import Any
 
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray, UInt32
 
 from krogh.registry import MODELS
 from krogh.tasks.base import Task
@@ -26,8 +26,19 @@ class Model(Value):
         """Fresh parameters for `task`."""
 
     @abc.abstractmethod
-    def predict(self, params: Parameters, x: Float[Array, "batch n"]) -> Float[Array, " batch"]:
-        """Predictions for a batch of inputs."""
+    def predict(self, params: Parameters, x: Float[Array, "batch ..."]) -> Float[Array, "batch ..."]:
+        """Predictions for a batch of inputs: one number per example, or one per position of a sequence."""
+
+    @property
+    def noisy(self) -> bool:
+        """Whether predictions are random while training (dropout)."""
+        return False
+
+    def forward(
+        self, params: Parameters, x: Float[Array, "batch ..."], noise: UInt32[Array, ""]
+    ) -> Float[Array, "batch ..."]:
+        """Predictions while training; `noise` is a fresh word for every step of a noisy model."""
+        return self.predict(params, x)
 
     @abc.abstractmethod
     def check(self, task: Task) -> None:

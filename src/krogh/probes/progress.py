@@ -23,15 +23,14 @@ def first_layer(model: Model, task: Task, params: dict[str, Array]) -> Float[Arr
 
 @probe("error")
 class Error(Probe):
-    """Share of the validation sample that is wrong."""
+    """Mean error on the validation sample: the share that is wrong, or the mean squared error of a regression."""
 
     def columns(self, task: Task) -> tuple[str, ...]:
         return ("error",)
 
     def measure(self, moment: Moment) -> Float[Array, " 1"]:
         prediction = moment.model.predict(moment.params, moment.validation.x)
-        right = moment.task.correct(prediction, moment.validation.truth)
-        return jnp.mean(~right, dtype=jnp.float32)[None]
+        return jnp.mean(moment.task.error(prediction, moment.validation.truth))[None]
 
 
 @probe("batch-loss")
@@ -59,7 +58,8 @@ class Movement(Probe):
 
     def check(self, task: Task, model: Model) -> None:
         shapes = jax.eval_shape(lambda key: model.init(key, task), jax.random.key(0))
-        named = any(name in shapes for name in FIRST_LAYERS)
+        flat = len(task.input_shape) == 1
+        named = flat and any(name in shapes for name in FIRST_LAYERS)
         require(named, f"movement reads a first layer named W or w; {model.kind} has {sorted(shapes)}")
 
 

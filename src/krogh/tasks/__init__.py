@@ -6,6 +6,32 @@ network is trained. The contract is `Task` in `base.py`.
 
 from krogh.tasks.base import Examples, Task, task
 from krogh.tasks.boolean import BooleanTask
+from krogh.tasks.codes import coherence, paper_dimension, sign_codes
+from krogh.tasks.links import CentredSquareLink, LinearLink, MeanLink, RidgeLink, TwoLayerLink
 from krogh.tasks.parity import DisjointParity, Parity, ParityControl
+from krogh.tasks.sparse_boolean import SparseBoolean, gate, sparse_and, sparse_or, sparse_xor
+from krogh.tasks.token_regression import TokenRegression
 
-__all__ = ["BooleanTask", "DisjointParity", "Examples", "Parity", "ParityControl", "Task", "task"]
+__all__ = [
+    "BooleanTask",
+    "CentredSquareLink",
+    "DisjointParity",
+    "Examples",
+    "LinearLink",
+    "MeanLink",
+    "Parity",
+    "ParityControl",
+    "RidgeLink",
+    "SparseBoolean",
+    "Task",
+    "TokenRegression",
+    "TwoLayerLink",
+    "coherence",
+    "gate",
+    "paper_dimension",
+    "sign_codes",
+    "sparse_and",
+    "sparse_or",
+    "sparse_xor",
+    "task",
+]

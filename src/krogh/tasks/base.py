@@ -10,10 +10,10 @@ from __future__ import annotations
 import abc
 from typing import Any, NamedTuple
 
-from jaxtyping import Array, Bool, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from krogh.registry import TASKS
-from krogh.values import Value, check_fields
+from krogh.values import AnyArray, Value, check_fields
 
 Raw = PyTree
 
@@ -43,8 +43,24 @@ class Task(Value):
         """Raw examples as inputs, observed labels and truth."""
 
     @abc.abstractmethod
-    def correct(self, prediction: Array, truth: Array) -> Bool[Array, " batch"]:
-        """Which predictions count as right."""
+    def error(self, prediction: Array, truth: Array) -> Float[Array, " batch"]:
+        """What each prediction costs: 1 for a wrong one and 0 for a right one, or the squared error of a regression."""
+
+    @property
+    def regression(self) -> bool:
+        """Whether an example's error is a squared distance (of any size) and not a mistake (0 or 1)."""
+        return False
+
+    def test(self, key: PRNGKeyArray, size: int) -> Raw:
+        """Raw examples that a trial is judged on: of the same law as the training examples unless a task says so."""
+        return self.draw(key, size)
+
+    def dataset(self, key: PRNGKeyArray, size: int, m: Int[AnyArray, ""] | int) -> Raw:
+        """A finite sample: `size` raw examples of which the first `m` are used. A task may redraw unlucky ones."""
+        return self.draw(key, size)
+
+    def check_sample(self, m: Any) -> None:
+        """Refuse a size of a finite sample with which the task cannot be served."""
 
     @property
     @abc.abstractmethod

@@ -65,6 +65,9 @@ class BooleanTask(Task):
         """The sign of the prediction; a prediction of 0 is an error, as in the source's theory."""
         return prediction * truth > 0
 
+    def error(self, prediction: Float[Array, " size"], truth: Float[Array, " size"]) -> Float[Array, " size"]:
+        return 1.0 - self.correct(prediction, truth).astype(jnp.float32)
+
     @property
     def population_size(self) -> int | None:
         return 2**self.n if self.n <= MAX_ENUMERATION else None

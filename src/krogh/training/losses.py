@@ -1,8 +1,12 @@
-"""Losses of a prediction f against a label y = ±1 (dissertation, §B.4.1).
+"""Losses of a prediction f against a label y (dissertation, §3.3, §B.4.1).
 
     hinge (1-yf)_+    square (y-f)²    logistic log(1+e^{-yf})    correlation -yf
 
-The logistic loss is printed without y; the correlation loss is the theory's, unbounded below.
+    cross-entropy -log softmax(f)_y
+
+Labels are ±1, real numbers for the square loss, or class numbers where a prediction has a last axis of logits. The
+logistic loss is printed without y and the correlation loss once without its sign; the latter is the theory's, unbounded
+below. For one logit per example the cross-entropy of two classes is the logistic loss of the logits' difference.
 """
 
 from __future__ import annotations
@@ -15,23 +19,30 @@ from jaxtyping import Array, Float
 
 from krogh.errors import unknown
 
-Loss = Callable[[Float[Array, " batch"], Float[Array, " batch"]], Float[Array, " batch"]]
+Loss = Callable[[Array, Array], Array]
 
 
-def hinge(prediction: Float[Array, " batch"], label: Float[Array, " batch"]) -> Float[Array, " batch"]:
+def hinge(prediction: Float[Array, "*batch"], label: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
     return jax.nn.relu(1.0 - label * prediction)
 
 
-def square(prediction: Float[Array, " batch"], label: Float[Array, " batch"]) -> Float[Array, " batch"]:
+def square(prediction: Float[Array, "*batch"], label: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
     return (label - prediction) ** 2
 
 
-def logistic(prediction: Float[Array, " batch"], label: Float[Array, " batch"]) -> Float[Array, " batch"]:
+def logistic(prediction: Float[Array, "*batch"], label: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
     return jnp.logaddexp(0.0, -label * prediction)
 
 
-def correlation(prediction: Float[Array, " batch"], label: Float[Array, " batch"]) -> Float[Array, " batch"]:
+def correlation(prediction: Float[Array, "*batch"], label: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
     return -label * prediction
+
+
+def cross_entropy(prediction: Float[Array, "*logits"], label: Array) -> Float[Array, "*batch"]:
+    if prediction.ndim == label.ndim:
+        return logistic(prediction, label)
+    chosen = jnp.take_along_axis(prediction, label.astype(jnp.int32)[..., None], axis=-1)[..., 0]
+    return jax.nn.logsumexp(prediction, axis=-1) - chosen
 
 
 LOSSES: dict[str, Loss] = {
@@ -39,6 +50,7 @@ LOSSES: dict[str, Loss] = {
     "square": square,
     "logistic": logistic,
     "correlation": correlation,
+    "cross-entropy": cross_entropy,
 }
 
 

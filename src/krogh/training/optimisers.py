@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from krogh.errors import require, unknown
 from krogh.models.base import Parameters
 from krogh.training.schedules import Constant, Schedule
-from krogh.values import AnyArray, Value, data, plain
+from krogh.values import AnyArray, Value, data, plain, structure
 
 
 class Optimiser(Value):
@@ -84,13 +84,19 @@ class Sgd(Optimiser):
 
 
 class Adam(Optimiser):
-    """Adam with decoupled weight decay (AdamW where decay > 0), in Optax's convention: shrink ηλ per step."""
+    """Adam with decoupled weight decay (AdamW where decay > 0), in Optax's convention: shrink ηλ per step.
+
+    `decayed` names the parameters that decay (all unless given). `clip` scales a gradient of norm above it down to it,
+    the norm taken over all parameters together.
+    """
 
     rate: Float[AnyArray, ""] = data()
     decay: Float[AnyArray, ""] = data(default=0.0)
     b1: Float[AnyArray, ""] = data(default=0.9)
     b2: Float[AnyArray, ""] = data(default=0.999)
     epsilon: Float[AnyArray, ""] = data(default=1e-8)
+    clip: Float[AnyArray, ""] | None = data(optional=True, default=None)
+    decayed: tuple[str, ...] | None = structure(default=None)
     schedule: Schedule = Constant()
 
     def __check_init__(self) -> None:
@@ -99,6 +105,8 @@ class Adam(Optimiser):
         for name in ("b1", "b2"):
             inside = 0 <= float(getattr(self, name)) < 1
             require(inside, f"{name} must be in [0, 1); got {name}={plain(getattr(self, name))}")
+        positive = self.clip is None or bool(np.all(np.asarray(self.clip) > 0))
+        require(positive, f"clip must be a number > 0, or None for no clipping; got clip={plain(self.clip)}")
 
     def init(self, params: Parameters) -> PyTree:
         return jax.tree.map(jnp.zeros_like, params), jax.tree.map(jnp.zeros_like, params)
@@ -107,17 +115,26 @@ class Adam(Optimiser):
         self, gradient: Parameters, memory: PyTree, params: Parameters, step: Int[Array, ""]
     ) -> tuple[Parameters, PyTree]:
         first, second = memory
+        if self.clip is not None:
+            norm = jnp.sqrt(sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(gradient)))
+            gradient = jax.tree.map(lambda g: g * jnp.minimum(1.0, self.clip / jnp.maximum(norm, 1e-30)), gradient)
         first = jax.tree.map(lambda m, g: self.b1 * m + (1 - self.b1) * g, first, gradient)
         second = jax.tree.map(lambda v, g: self.b2 * v + (1 - self.b2) * g * g, second, gradient)
         count = step.astype(jnp.float32) + 1.0
         first_scale, second_scale = 1 / (1 - self.b1**count), 1 / (1 - self.b2**count)
         rate = self.rate * self.schedule.factor(step)
 
-        def moved(param: Array, m: Array, v: Array) -> Array:
-            direction = m * first_scale / (jnp.sqrt(v * second_scale) + self.epsilon)
-            return param - rate * (direction + self.decay * param)
+        def moved(name: str) -> Array:
+            direction = first[name] * first_scale / (jnp.sqrt(second[name] * second_scale) + self.epsilon)
+            decays = self.decayed is None or name in self.decayed
+            return params[name] - rate * (direction + self.decay * params[name] if decays else direction)
 
-        return jax.tree.map(moved, params, first, second), (first, second)
+        return {name: moved(name) for name in params}, (first, second)
+
+    def check(self, names: set[str]) -> None:
+        for layer in self.decayed or ():
+            if layer not in names:
+                raise unknown("layer", layer, names)
 
 
 def _check_not_negative(name: str, number: Any) -> None:

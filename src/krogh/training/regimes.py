@@ -23,6 +23,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 
 from krogh.errors import require, require_integer
 from krogh.tasks.base import Raw, Task
+from krogh.tasks.mixing import mixed
 from krogh.values import AnyArray, Value, data, replaced, structure
 
 SHUFFLE_ROUNDS = 32
@@ -87,7 +88,7 @@ class Offline(Regime):
         require_integer("batch_size", self.batch_size, 1)
 
     def sample(self, task: Task, key: PRNGKeyArray) -> Raw:
-        return task.draw(jax.random.fold_in(key, 0), _room(self))
+        return task.dataset(jax.random.fold_in(key, 0), _room(self), self.m)
 
     def feed(self, task: Task, key: PRNGKeyArray, start: Int[Array, ""], steps: int) -> Int[Array, "steps batch"]:
         m = jnp.asarray(self.m).astype(jnp.uint32)
@@ -101,6 +102,9 @@ class Offline(Regime):
             place = place % m
         tail = place + within
         return shuffled(jax.random.fold_in(key, 1), epoch + tail // m, tail % m, m)
+
+    def check(self, task: Task) -> None:
+        task.check_sample(self.m)
 
     def batch(self, task: Task, sample: Raw, fed: Int[Array, " batch"]) -> tuple[Raw, None]:
         return jax.tree.map(lambda leaf: jnp.take(leaf, fed, axis=0), sample), None
@@ -122,10 +126,13 @@ class FullBatch(Regime):
         _check_sample_size(self.m, self.capacity)
 
     def sample(self, task: Task, key: PRNGKeyArray) -> Raw:
-        return task.draw(jax.random.fold_in(key, 0), _room(self))
+        return task.dataset(jax.random.fold_in(key, 0), _room(self), self.m)
 
     def feed(self, task: Task, key: PRNGKeyArray, start: Int[Array, ""], steps: int) -> Int[Array, " steps"]:
         return jnp.arange(steps)
+
+    def check(self, task: Task) -> None:
+        task.check_sample(self.m)
 
     def batch(self, task: Task, sample: Raw, fed: Any) -> tuple[Raw, Float[Array, " size"]]:
         present = jnp.arange(_room(self)) < self.m
@@ -175,16 +182,9 @@ def shuffled(
     seeds = jax.random.bits(key, (SHUFFLE_ROUNDS, 2), jnp.uint32)
 
     def swap(index: Array, seed: Array) -> tuple[Array, None]:
-        shift = _mixed(seed[0] ^ _mixed(epoch)) % m
+        shift = mixed(seed[0] ^ mixed(epoch)) % m
         partner = jnp.where(index <= shift, shift - index, shift + (m - index))
-        coin = _mixed(_mixed(jnp.maximum(index, partner) ^ seed[1]) + _mixed(epoch ^ seed[0]))
+        coin = mixed(mixed(jnp.maximum(index, partner) ^ seed[1]) + mixed(epoch ^ seed[0]))
         return jnp.where(coin >> jnp.uint32(31) == 1, partner, index), None
 
     return jax.lax.scan(swap, position, seeds)[0].astype(jnp.int32)
-
-
-def _mixed(word: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
-    """A 32-bit finaliser (murmur3's): every input bit reaches every output bit."""
-    word = (word ^ (word >> jnp.uint32(16))) * jnp.uint32(0x85EBCA6B)
-    word = (word ^ (word >> jnp.uint32(13))) * jnp.uint32(0xC2B2AE35)
-    return word ^ (word >> jnp.uint32(16))

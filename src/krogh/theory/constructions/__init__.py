@@ -18,6 +18,11 @@ from krogh.theory.constructions.base import (
 )
 from krogh.theory.constructions.monomial import monomial
 from krogh.theory.constructions.parity import ParityTable, disjoint_polynet, one_neuron, polynet, relu
+from krogh.theory.constructions.sparse_functions import averaging, general, head_alone, symmetric
+from krogh.theory.constructions.token_interpolator import token_interpolator
+from krogh.theory.constructions.token_retrieval import token_retrieval
+from krogh.theory.constructions.token_rnn import token_rnn
+from krogh.theory.constructions.token_storage import token_storage
 
 __all__ = [
     "Checked",
@@ -25,11 +30,19 @@ __all__ = [
     "Constructor",
     "Oracle",
     "ParityTable",
+    "averaging",
     "construct",
     "construction",
     "disjoint_polynet",
+    "general",
+    "head_alone",
     "monomial",
     "one_neuron",
     "polynet",
     "relu",
+    "symmetric",
+    "token_interpolator",
+    "token_retrieval",
+    "token_rnn",
+    "token_storage",
 ]

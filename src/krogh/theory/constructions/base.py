@@ -34,6 +34,9 @@ from krogh.values import describe
 Array = NDArray[np.float64]
 
 
+_predicted = jax.jit(lambda model, params, x: model.predict(params, x))
+
+
 class Oracle(abc.ABC):
     """What the outputs must be, on every input where these can be listed and on random ones beyond."""
 
@@ -106,9 +109,9 @@ class Construction:
             batch.shape[1:] == shape and batch.ndim == len(shape) + 1,
             f"inputs of {self.name!r} have the shape {wanted}; got {batch.shape}",
         )
-        with _double_precision():
+        with double_precision():
             params = {name: jnp.asarray(value) for name, value in self.params.items()}
-            return np.asarray(self.model.predict(params, jnp.asarray(batch)))
+            return np.asarray(_predicted(self.model, params, jnp.asarray(batch)))
 
     def check(self, seed: int = 0) -> Checked:
         """Execute the statement: the largest deviation from the oracle, and whether it is tolerable."""
@@ -189,7 +192,7 @@ def construct(name: str, **settings: Any) -> Construction:
     return asked(**converted(f"construction {name!r}", asked.parameters, settings))
 
 
-def _double_precision() -> AbstractContextManager[Any]:
+def double_precision() -> AbstractContextManager[Any]:
     """float64 in JAX for the length of a block; the name of the context changed in JAX 0.8."""
     if hasattr(jax, "enable_x64"):
         return jax.enable_x64(True)

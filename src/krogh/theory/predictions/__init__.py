@@ -7,10 +7,22 @@ setting `variant` chooses between "printed" and "repaired" (the default).
 What does not: weights written down by hand (`krogh.theory.constructions`), and anything that trains.
 """
 
+from krogh.theory.predictions.attention_capacity import head_capacity, multi_head_capacity
+from krogh.theory.predictions.attention_depth import depth_capacity
+from krogh.theory.predictions.attention_limits import (
+    construction_norms,
+    influence_limit,
+    information_floor,
+    pseudo_dimension,
+    statistical_queries,
+)
+from krogh.theory.predictions.covering import linear_covering, matrix_covering, maurey_covering
 from krogh.theory.predictions.disjoint_error import polynet_error
 from krogh.theory.predictions.disjoint_flow import polynet_flow
 from krogh.theory.predictions.disjoint_plateau import plateau
 from krogh.theory.predictions.disjoint_sgd import polynet_sgd
+from krogh.theory.predictions.generalisation import generalisation as generalisation_gap
+from krogh.theory.predictions.generalisation import sample_size
 from krogh.theory.predictions.kernels import kernel_floor
 from krogh.theory.predictions.majority import fourier_gap, majority_spectrum, support_recovery
 from krogh.theory.predictions.one_step import one_step_theorem
@@ -24,23 +36,67 @@ from krogh.theory.predictions.parity import (
     sq_limit,
     statistical_limit,
 )
+from krogh.theory.predictions.token_approximation import approximation_width, gate_width, retrieval_scale
+from krogh.theory.predictions.token_covering import covering as token_covers
+from krogh.theory.predictions.token_covering import packing, rademacher
+from krogh.theory.predictions.token_limits import feedforward_floor, head_floor
+from krogh.theory.predictions.token_moments import squared_norm_variance, token_radius
+from krogh.theory.predictions.token_recurrent import (
+    error_propagation,
+    norm_exponent,
+    recurrent_covering,
+    recurrent_risk,
+    recurrent_width,
+)
+from krogh.theory.predictions.token_transformer import regime, transformer_risk, transformer_samples
 
 __all__ = [
+    "approximation_width",
+    "construction_norms",
     "degree_barrier",
+    "depth_capacity",
+    "error_propagation",
+    "feedforward_floor",
     "fourier_gap",
+    "gate_width",
+    "generalisation_gap",
+    "head_capacity",
+    "head_floor",
+    "influence_limit",
+    "information_floor",
     "initial_luck",
     "kernel_floor",
+    "linear_covering",
     "majority_spectrum",
+    "matrix_covering",
+    "maurey_covering",
     "minimum_width",
+    "multi_head_capacity",
     "noise_attenuation",
+    "norm_exponent",
     "one_step_theorem",
+    "packing",
     "plateau",
     "polynet_error",
     "polynet_flow",
     "polynet_sgd",
+    "pseudo_dimension",
+    "rademacher",
     "random_search",
     "random_walk",
+    "recurrent_covering",
+    "recurrent_risk",
+    "recurrent_width",
+    "regime",
+    "retrieval_scale",
+    "sample_size",
     "sq_limit",
+    "squared_norm_variance",
     "statistical_limit",
+    "statistical_queries",
     "support_recovery",
+    "token_covers",
+    "token_radius",
+    "transformer_risk",
+    "transformer_samples",
 ]

@@ -1,0 +1,199 @@
+"""Sample complexity from success counts and from online runs, against brute force and known curves."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize, stats
+
+from krogh.errors import KroghError
+from krogh.lab.sample_complexity import (
+    as_cells,
+    crossing,
+    information_floor,
+    isotonic,
+    online_samples,
+    run_success,
+    samples_consumed,
+    smallest_size,
+    success_rates,
+    trial_success,
+)
+
+INF = math.inf
+SIZES = np.arange(50, 201, 10)
+some_counts = st.lists(st.tuples(st.integers(0, 10), st.just(10)), min_size=1, max_size=8).map(
+    lambda cells: {10 * (place + 1): cell for place, cell in enumerate(cells)}
+)
+
+
+def sigmoid_counts(middle, width, trials=40, seed=0):
+    """Success counts of trials whose chance is a logistic curve in ln m."""
+    rates = 1 / (1 + np.exp(-(np.log(SIZES) - math.log(middle)) / width))
+    hits = np.random.default_rng(seed).binomial(trials, rates)
+    return {int(m): (int(h), trials) for m, h in zip(SIZES, hits, strict=True)}
+
+
+# --- success ------------------------------------------------------------------------------------------------
+
+
+def test_a_run_succeeds_by_its_best_evaluation_and_a_trial_by_its_best_restart():
+    accuracy = [[0.5, 0.995, 0.6], [0.5, 0.99, 0.98], [0.5, math.nan, math.nan]]
+    runs = run_success(accuracy)  # strictly above 0.99: the second never was
+    assert runs.tolist() == [True, False, False]
+    assert trial_success(np.array([[False, True], [False, False]])).tolist() == [True, False]
+
+
+@pytest.mark.parametrize(("n", "bits"), [(100, 17.3), (300, 22.1), (800, 26.3), (1100, 27.7)])
+def test_information_floor_has_the_sources_values(n, bits):
+    assert information_floor(n, 3) == pytest.approx(bits, abs=0.05)
+    assert 2 ** information_floor(n, 3) == pytest.approx(n * (n - 1) * (n - 2) / 6)
+
+
+def test_success_rates_are_wilsons():
+    rates = success_rates({60: (32, 40), 50: np.array([True] * 3 + [False])}, level=0.9)
+    assert list(rates) == [50.0, 60.0]
+    z = stats.norm.ppf(0.95)
+    centre = (32 + z**2 / 2) / (40 + z**2)
+    half = z / (40 + z**2) * math.sqrt(32 * 8 / 40 + z**2 / 4)
+    assert (rates[60.0].low, rates[60.0].high) == pytest.approx((centre - half, centre + half))
+    assert rates[50.0].value == 0.75
+
+
+# --- the source's rules -------------------------------------------------------------------------------------
+
+
+@given(some_counts, st.sampled_from([0.3, 0.5, 0.8]))
+def test_smallest_size_is_the_first_hit_or_the_one_after_the_last_miss(counts, p):
+    hits = [m for m, (s, n) in counts.items() if s / n >= p]
+    assert smallest_size(counts, p) == min(hits, default=INF)
+    safe = [m for m in counts if all(s / n >= p for larger, (s, n) in counts.items() if larger >= m)]
+    assert smallest_size(counts, p, and_all_larger=True) == min(safe, default=INF)
+
+
+def test_the_references_table_is_read_as_it_is_there():
+    rows = {
+        25: ({20: 6, 30: 5, 40: 8}, 40),
+        50: ({30: 7, 40: 6, 50: 8, 60: 8, 80: 8, 100: 8}, 50),
+        100: ({40: 1, 50: 4, 60: 6, 80: 8}, 80),
+        200: ({40: 2, 50: 5, 60: 7, 80: 6, 100: 8}, 100),
+    }
+    for hits, expected in rows.values():
+        counts = {m: (s, 8) for m, s in hits.items()}
+        assert smallest_size(counts, and_all_larger=True) == expected
+    assert smallest_size({m: (s, 8) for m, s in rows[50][0].items()}) == 30  # the noisy first hit
+    assert smallest_size({50: (31, 40), 60: (32, 40)}) == 60  # 32/40 is 0.8 and counts
+    assert smallest_size({50: (31, 40), 60: (31, 40)}) == INF
+
+
+# --- the monotone estimate ----------------------------------------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 9))
+def test_isotonic_regression_agrees_with_scipy_row_by_row(seed, count):
+    rng = np.random.default_rng(seed)
+    rates, weights = rng.random((3, count)), rng.integers(1, 9, size=count).astype(float)
+    fitted = isotonic(rates, weights)
+    for row, result in zip(rates, fitted, strict=True):
+        assert result == pytest.approx(optimize.isotonic_regression(row, weights=weights).x)
+
+
+def test_crossing_of_exact_rates_is_where_the_line_in_log_m_meets_p():
+    value = crossing({10: (0, 10), 100: (6, 10), 1000: (10, 10)}, 0.8).interval.value
+    assert value == pytest.approx(10**2.5)
+    pooled = crossing({10: (2, 10), 20: (6, 10), 40: (4, 10), 80: (10, 10)}, 0.75).interval.value
+    assert pooled == pytest.approx(40 * 2**0.5)  # 20 and 40 are pooled at 0.5, 0.75 is half-way to 1
+    assert crossing({10: (2, 10), 20: (8, 10)}, 0.8).interval.value == pytest.approx(20)
+
+
+def test_crossing_beyond_either_end():
+    never = crossing({m: (0, 20) for m in (10, 20, 40)})
+    assert (never.interval.value, never.interval.low, never.interval.high) == (INF, INF, INF)
+    assert never.largest == 40 and np.all(np.isinf(never.draws))
+    at_once = crossing({m: (40, 40) for m in (10, 20, 40)}).interval
+    assert (at_once.value, at_once.low, at_once.high) == (10, 0, 10)
+    perhaps = crossing({10: (0, 20), 20: (16, 20)}).interval
+    assert perhaps.value == pytest.approx(20) and perhaps.high == INF and 10 < perhaps.low < 20
+
+
+@pytest.mark.parametrize("reading", ["first", "all larger"])
+def test_the_rules_of_the_source_have_intervals_on_the_grid(reading):
+    counts = sigmoid_counts(85, 0.12)
+    found = crossing(counts, reading=reading)
+    assert found.interval.value == smallest_size(counts, and_all_larger=reading == "all larger")
+    assert set(found.draws) <= {*SIZES.astype(float), INF}
+    assert found.interval.low <= found.interval.value <= found.interval.high
+
+
+def test_one_cell_of_the_grid_has_a_crossing_too():
+    assert crossing({30: (9, 10)}).interval.value == 30
+    assert crossing({30: (1, 10)}).interval.value == INF
+
+
+@pytest.mark.parametrize(("middle", "width", "trials"), [(85, 0.12, 40), (85, 0.12, 8), (75, 0.35, 40)])
+def test_the_crossings_interval_covers(middle, width, trials):
+    truth = middle * math.exp(width * math.log(4))  # logit 0.8 = ln 4
+    found = [
+        crossing(sigmoid_counts(middle, width, trials, seed), resamples=200, seed=seed).interval for seed in range(120)
+    ]
+    assert np.mean([interval.contains(truth) for interval in found]) >= 0.9
+    assert np.median([interval.value for interval in found]) == pytest.approx(truth, rel=0.03)
+
+
+def test_the_interval_is_not_fooled_by_small_cells_without_failures():
+    """8 of 8 is no certainty: a literal bootstrap would give 100 an empty interval."""
+    interval = crossing({50: (0, 8), 100: (8, 8), 200: (8, 8)}).interval
+    assert interval.high > interval.value + 1
+
+
+# --- online -------------------------------------------------------------------------------------------------
+
+
+def test_online_samples_are_steps_times_batch_with_mean_deviation_and_median():
+    result = online_samples([10, 20, 60], 64)
+    assert result.samples.tolist() == [640.0, 1280.0, 3840.0]
+    assert result.mean == pytest.approx(1920) and result.sd == pytest.approx(np.std([640, 1280, 3840], ddof=1))
+    assert (result.median.value, result.runs, result.not_reached) == (1280.0, 3, 0)
+
+
+def test_not_reached_is_explicit_and_flatters_no_mean():
+    result = online_samples([10, 20, INF], 64)
+    assert (result.mean, result.sd, result.not_reached) == (INF, INF, 1)
+    assert (result.mean_reached, result.median.value, result.median.high) == (960.0, 1280.0, INF)
+    none = online_samples([INF, INF], 64)
+    assert math.isnan(none.mean_reached) and none.mean == INF and none.median.value == INF
+    alone = online_samples([10], 64)
+    assert alone.mean == 640 and math.isnan(alone.sd)
+
+
+# --- bad input ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "echo"),
+    [
+        (lambda: as_cells({}), "{}"),
+        (lambda: as_cells({"a": (1, 2)}), "'a'"),
+        (lambda: as_cells({-3: (1, 2)}), "-3"),
+        (lambda: as_cells({50: (3, 2)}), "=3"),
+        (lambda: as_cells({50: (0, 0)}), "=0"),
+        (lambda: as_cells({50: 0.8}), "0.8"),
+        (lambda: as_cells({50: (0.5, 2)}), "0.5"),
+        (lambda: smallest_size({50: (1, 2)}, 1.0), "p=1.0"),
+        (lambda: crossing({50: (1, 2)}, reading="isotone"), "did you mean 'isotonic'"),
+        (lambda: crossing({50: (1, 2)}, resamples=0), "resamples=0"),
+        (lambda: run_success([0.5], 99), "above=99"),
+        (lambda: trial_success([1, 0]), "int"),
+        (lambda: information_floor(3, 4), "s=4"),
+        (lambda: samples_consumed([1.0], 0), "batch=0"),
+        (lambda: samples_consumed([-1.0], 4), "=-1"),
+    ],
+)
+def test_bad_input_is_echoed(call, echo):
+    with pytest.raises(KroghError, match=echo):
+        call()

@@ -15,8 +15,8 @@ $(VENV)/.installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
-demo: setup  ## the main experiments at laptop scale, then the report page
-	$(BIN)/krogh run 'parity/*' --scale laptop --out $(RUNS)
+demo: setup  ## the hierarchy transformer < recurrent < feedforward at laptop scale, then the report page
+	$(BIN)/krogh run qstr/sample-complexity --scale laptop --out $(RUNS)
 	$(BIN)/krogh report $(RUNS)
 	@echo "open $(RUNS)/index.html"
 

@@ -64,8 +64,17 @@ def test_coming_cohorts_are_prepared_while_the_first_trains(running, monkeypatch
     """Every program is asked for before the first trial of its cohort is needed, four lanes ahead."""
     asked, opened = [], []
     real_request, real_lane = running.requested, running.Lane
-    monkeypatch.setattr(running, "requested", lambda template, *rest: asked.append(template) or real_request(template, *rest))
-    monkeypatch.setattr(running, "Lane", lambda cohort, *rest: opened.append(len(asked)) or real_lane(cohort, *rest))
+
+    def request(template, *rest):
+        asked.append(template)
+        return real_request(template, *rest)
+
+    def lane(cohort, *rest):
+        opened.append(len(asked))
+        return real_lane(cohort, *rest)
+
+    monkeypatch.setattr(running, "requested", request)
+    monkeypatch.setattr(running, "Lane", lane)
     cohorts = [cohort for n in (4, 5, 6) for cohort in krogh.stack([trial(n)])]
     list(running.run_cohorts(cohorts, [np.arange(1)] * 3))
     assert opened[0] >= 2, "the second program was asked for before the first cohort's lane opened"

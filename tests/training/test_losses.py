@@ -99,5 +99,6 @@ def test_cross_entropy_of_logits_is_minus_the_log_of_the_labels_probability():
 def test_two_logits_and_their_difference_have_the_same_cross_entropy():
     logits = np.random.default_rng(1).normal(size=(9, 2)).astype(np.float32)
     label = np.arange(9) % 2
-    single = LOSSES["cross-entropy"](jnp.asarray(logits[:, 1] - logits[:, 0]), jnp.asarray(2.0 * label - 1, jnp.float32))
+    signs = jnp.asarray(2.0 * label - 1, jnp.float32)
+    single = LOSSES["cross-entropy"](jnp.asarray(logits[:, 1] - logits[:, 0]), signs)
     assert np.allclose(LOSSES["cross-entropy"](jnp.asarray(logits), jnp.asarray(label)), single, atol=1e-6)

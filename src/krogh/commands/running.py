@@ -133,7 +133,8 @@ def _print_claims(console: Console, name: str, claims: list[Claim], summary: dic
     engine = summary["engine"]
     counts = f"{engine['trials']:,} trials, {engine['converged']:,} converged, {engine['diverged']:,} diverged"
     waste = f"{engine['wasted_share']:.1%} of steps wasted"
-    console.print(f"[bold]{name}[/bold]  {counts}, {waste}, {summary['seconds']:.1f} s", highlight=False)
+    done = f"{counts}, {waste}" if engine["trials"] else "nothing trained"
+    console.print(f"[bold]{name}[/bold]  {done}, {summary['seconds']:.1f} s", highlight=False)
     table = Table(box=None, show_header=False, padding=(0, 1))
     for claim in claims:
         measured = estimate(claim.value, claim.low, claim.high, claim.unit)

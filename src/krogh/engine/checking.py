@@ -22,7 +22,7 @@ from krogh.engine.round import Constants, Over, State, frozen, over_block
 from krogh.engine.trial import DATA, VALIDATION, Trial
 from krogh.models.base import Parameters
 from krogh.tasks.base import Raw
-from krogh.training.stopping import EXACT
+from krogh.training.stopping import EXACT, SURE_PREFIX
 
 RUNNING, CONVERGED, FAILED, DIVERGED, EMPTY, NEW = 0, 1, 2, 3, 4, 5
 OUTCOMES = {CONVERGED: "converged", FAILED: "failed", DIVERGED: "diverged"}
@@ -40,22 +40,32 @@ def errors(trial: Trial, params: Parameters, raw: Raw) -> Float[Array, " size"]:
     return trial.task.error(trial.model.predict(params, examples.x), examples.truth)
 
 
-def all_errors(trial: Trial, params: Parameters) -> Float[Array, ""]:
-    """Sum of the errors on the whole validation sample, read in slices so that memory stays bounded."""
+def whole_sample(trial: Trial) -> tuple[Raw, Bool[Array, "slices width"]]:
+    """The validation sample in slices of equal width, so that memory stays bounded, and which rows are no filling."""
     stopping, task = trial.training.stopping, trial.task
+    size = stopping.size(task)
     if stopping.validation == EXACT:
-        raw = jax.tree.map(jnp.asarray, task.population())
+        order = np.random.default_rng(0).permutation(size)  # a slice of a list in its own order is no sample of it
+        raw = jax.tree.map(lambda leaf: jnp.asarray(leaf[order]), task.population())
     else:
-        raw = task.test(trial.key(VALIDATION), stopping.size(task))
-    size = jax.tree.leaves(raw)[0].shape[0]
-    whole = size - size % SLICE
-    total = jnp.zeros((), jnp.float32)
-    if whole:
-        sliced = jax.tree.map(lambda leaf: leaf[:whole].reshape(-1, SLICE, *leaf.shape[1:]), raw)
-        total = jnp.sum(jax.lax.map(lambda part: jnp.sum(errors(trial, params, part)), sliced))
-    if size > whole:
-        total = total + jnp.sum(errors(trial, params, jax.tree.map(lambda leaf: leaf[whole:], raw)))
-    return total
+        raw = task.test(trial.key(VALIDATION), size)
+    slices = -(-size // SLICE)
+    width = -(-size // slices)
+
+    def sliced(leaf: Array) -> Array:
+        filled = jnp.pad(leaf, [(0, slices * width - size), *[(0, 0)] * (leaf.ndim - 1)])
+        return filled.reshape(slices, width, *leaf.shape[1:])
+
+    return jax.tree.map(sliced, raw), (jnp.arange(slices * width) < size).reshape(slices, width)
+
+
+def all_errors(trial: Trial, params: Parameters) -> Float[Array, ""]:
+    """Sum of the errors on the whole validation sample."""
+
+    def of_slice(part: tuple[Raw, Array]) -> Float[Array, ""]:
+        return jnp.sum(jnp.where(part[1], errors(trial, params, part[0]), 0.0))
+
+    return jnp.sum(jax.lax.map(of_slice, whole_sample(trial)))
 
 
 def allowed_errors(trial: Trial) -> Float[Array, ""]:
@@ -65,10 +75,19 @@ def allowed_errors(trial: Trial) -> Float[Array, ""]:
     return jnp.asarray(allowed if trial.task.regression else jnp.floor(allowed + 1e-3), jnp.float32)
 
 
-def constants_of(trial: Trial) -> Constants:
+def slice_by_slice(trial: Trial, block: int) -> bool:
+    """Whether checks read the sample slice by slice until they are decided, all trials of a block together.
+
+    For a few trials that costs no more than a prefix and a confirmation, and the network is compiled once less.
+    """
+    return block <= CONFIRMED_TOGETHER and trial.training.stopping.prefix > SURE_PREFIX
+
+
+def constants_of(trial: Trial, block: int = SLICE) -> Constants:
     """The constants of a trial's rounds."""
     noise = trial.noise() if trial.model.noisy else jnp.zeros((), jnp.uint32)
-    return Constants(trial.key(DATA), _prefix(trial), allowed_errors(trial), noise)
+    examples = whole_sample(trial) if slice_by_slice(trial, block) else _prefix(trial)
+    return Constants(trial.key(DATA), examples, allowed_errors(trial), noise)
 
 
 def _prefix(trial: Trial) -> Raw:
@@ -90,9 +109,12 @@ def check_block(trials: Trial, constants: Constants, states: State, block: int) 
     healthy = over(_finite)(states.params) & jnp.isfinite(states.loss)
     spent = states.step >= stopping.budget
     hopeful = running & healthy
-    if size > stopping.prefix:
-        hopeful = hopeful & (over(_may_pass)(trials, constants, states.params) | spent)
-    wrong = _confirmed(trials, states.params, hopeful, block)
+    if slice_by_slice(trials, block):
+        wrong, hopeful = over(_by_slices)(trials, constants, states.params, hopeful, spent)
+    else:
+        if size > stopping.prefix:
+            hopeful = hopeful & (over(_passes_prefix)(trials, constants, states.params) | spent)
+        wrong = _confirmed(trials, states.params, hopeful, block)
     passed = hopeful & (wrong <= constants.allowed)
     streak = jnp.where(running, jnp.where(passed, states.streak + 1, 0), states.streak)
     reached = (streak >= stopping.consecutive) & running
@@ -142,17 +164,47 @@ def _finite(params: Parameters) -> Bool[Array, ""]:
     return jnp.isfinite(sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(params)))
 
 
-def _may_pass(trial: Trial, constants: Constants, params: Parameters) -> Bool[Array, ""]:
-    error = errors(trial, params, constants.prefix)
-    number = error.shape[0]
-    mean = constants.allowed / trial.training.stopping.size(trial.task)
+def _may_pass(
+    trial: Trial, allowed: Float[Array, ""], total: Array, squares: Array, number: Any
+) -> Bool[Array, ""]:
+    """Whether a trial may still pass, after `number` examples with this sum of errors and of their squares."""
+    number = jnp.asarray(number, jnp.float32)
+    threshold = allowed / trial.training.stopping.size(trial.task)
     if trial.task.regression:
-        spread = jnp.std(error) / jnp.sqrt(jnp.float32(number))
-        return jnp.mean(error) - STANDARD_ERRORS * spread <= mean
-    expected = mean * number
+        mean = total / number
+        spread = jnp.sqrt(jnp.maximum(squares / number - mean * mean, 0.0) / number)
+        return mean - STANDARD_ERRORS * spread <= threshold
+    expected = threshold * number
     slack = UNLIKELY / 3 + jnp.sqrt((UNLIKELY / 3) ** 2 + 2 * UNLIKELY * expected)
-    likely = jnp.where(constants.allowed > 0, expected + slack, 0.0)
-    return jnp.sum(error) <= jnp.minimum(constants.allowed, likely)
+    likely = jnp.where(allowed > 0, expected + slack, 0.0)
+    return total <= jnp.minimum(allowed, likely)
+
+
+def _passes_prefix(trial: Trial, constants: Constants, params: Parameters) -> Bool[Array, ""]:
+    error = errors(trial, params, constants.examples)
+    return _may_pass(trial, constants.allowed, jnp.sum(error), jnp.sum(error * error), error.shape[0])
+
+
+def _by_slices(
+    trial: Trial, constants: Constants, params: Parameters, wanted: Bool[Array, ""], spent: Bool[Array, ""]
+) -> tuple[Float[Array, ""], Bool[Array, ""]]:
+    """The sum of errors, read slice by slice as long as the trial may pass, and whether the whole sample was read."""
+    sample, present = constants.examples
+    slices = present.shape[0]
+
+    def one(carry: Any) -> Any:
+        place, total, squares, seen, _ = carry
+        part, own = jax.tree.map(lambda leaf: leaf[place], (sample, present))
+        error = jnp.where(own, errors(trial, params, part), 0.0)
+        total, squares = total + jnp.sum(error), squares + jnp.sum(error * error)
+        seen = seen + jnp.sum(own, dtype=jnp.int32)
+        going = spent | _may_pass(trial, constants.allowed, total, squares, seen)
+        return place + 1, total, squares, seen, going
+
+    zero, none = jnp.zeros((), jnp.float32), jnp.zeros((), jnp.int32)
+    begun = (none, zero, zero, none, wanted)
+    place, total, _, _, going = jax.lax.while_loop(lambda carry: (carry[0] < slices) & carry[4], one, begun)
+    return total, wanted & (going | (place == slices))
 
 
 def _confirmed(trials: Trial, params: Parameters, wanted: Bool[Array, " block"], block: int) -> Float[Array, " block"]:

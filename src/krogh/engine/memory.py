@@ -25,6 +25,7 @@ GPU_BLOCK = 8192
 GPU_BLOCKS = 2
 REFILLS = 4
 FEW = 128
+FEWEST = 8
 BUSY_BYTES = 4 << 30  # a block whose steps compute so much keeps a GPU busy whatever its size
 
 
@@ -92,7 +93,7 @@ def plan(trial: Trial, count: int, device: Any, limit: int | None = None) -> Pla
     # Fewer slots than trials, so that finished trials are replaced and do not run on; but not so few that the device
     # waits for launches: a step of a hundred small networks takes it about as long as a step of one. Of large ones a
     # few will do, and smaller blocks then leave less empty when the last trials run on.
-    few = min(FEW, _power_of_two_below(BUSY_BYTES // size.work))
+    few = min(FEW, max(FEWEST, _power_of_two_below(BUSY_BYTES // size.work)))
     refills = REFILLS if few == FEW else 2 * REFILLS
     block = min(block, max(few, _power_of_two_below(count // refills)), _power_of_two_above(count))
     blocks = min(GPU_BLOCKS, -(-count // block))

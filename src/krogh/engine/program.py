@@ -69,7 +69,7 @@ def empty_states(trial: Trial, slots: int) -> State:
 def advance_block(trials: Trial, states: State, rounds: Int[Array, ""], block: int) -> State:
     """Up to `rounds` rounds for the trials of one block; ends early when none is running."""
     over = over_block(block)
-    constants = over(constants_of)(trials)
+    constants = over(lambda trial: constants_of(trial, block))(trials)
     new = states.status == NEW
     states = jax.lax.cond(jnp.any(new), lambda old: frozen(new, over(start)(trials), old), lambda old: old, states)
     per_probe = trials.probe_every // trials.training.stopping.check_every if trials.probes else 0

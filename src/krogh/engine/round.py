@@ -43,7 +43,7 @@ class Constants(NamedTuple):
     """What a trial's rounds all need, computed once per visit of the program and not once per round."""
 
     key: PRNGKeyArray
-    prefix: PyTree
+    examples: PyTree
     allowed: Float[Array, ""]
     noise: UInt32[Array, ""]
 

@@ -29,7 +29,7 @@ from krogh.errors import KroghError
 
 LANES_PER_GPU = 2
 ONE_LANE = 64  # so few trials share one lane of a GPU: halving them would not halve a step's time
-PREPARED = 4  # lanes whose programs are compiled ahead
+PREPARED = {"cpu": 4, "gpu": 8}  # lanes whose programs are compiled ahead
 IDLE_SECONDS = 0.02
 _OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "Out of memory", "out of memory")
 _ADDING = threading.Lock()
@@ -72,7 +72,8 @@ class _Work:
     def prepare(self) -> None:
         """Ask for the program ahead of time."""
         if self.lane is None and self.waiting.left():
-            self.usage.compilations += requested(self.cohort.template, self.planned(), self.device)[1]
+            _, first = requested(self.cohort.template, self.planned(), self.device)
+            self.usage.compilations += first
 
     def go_on(self, results: queue.Queue[Any], stop: threading.Event) -> None:
         """Train until nothing is in flight and nothing waits."""
@@ -129,7 +130,8 @@ class _Agenda:
 
     def coming(self, device: Any) -> list[_Work]:
         with self._lock:
-            return [item for item in self._work if item.device is device][:PREPARED]
+            ahead = PREPARED.get(device.platform, 8)
+            return [item for item in self._work if item.device is device][:ahead]
 
     def give_back(self, item: _Work, results: queue.Queue[Any]) -> None:
         """Keep a lane whose trials may still come; close one whose trials have all ended."""
@@ -183,7 +185,7 @@ def run_cohorts(
     memory_limit: int | None = None,
     plan_override: Plan | None = None,
 ) -> Generator[tuple[int, Finished | None], None, None]:
-    """Train the trials at `positions` of each cohort; yield (cohort, records) as they end, (cohort, None) after the last.
+    """Train the trials at `positions` of each cohort; yield (cohort, records) as they end, (cohort, None) at its end.
 
     Where positions are a `Waiting`, more may be added to it until it is closed. Closing the iterator stops the lanes
     after the chunk in flight.

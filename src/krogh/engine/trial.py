@@ -86,7 +86,7 @@ class Trial(Value):
 
     def key(self, stream: int) -> PRNGKeyArray:
         """The key of one of the trial's random streams."""
-        seed = self.seed if stream != INIT or self.init_seed is None else self.init_seed
+        seed = self.seed if stream not in (INIT, NOISE) or self.init_seed is None else self.init_seed
         return jax.random.fold_in(jax.random.key(seed), stream)
 
     def initial_params(self, attempt: Int[Array, ""] | None = None) -> Parameters:
@@ -96,7 +96,7 @@ class Trial(Value):
 
     def noise(self) -> UInt32[Array, ""]:
         """The word that a noisy model's randomness in training begins with: other weights, other noise."""
-        return jax.random.bits(jax.random.fold_in(self.key(INIT), NOISE), (), jnp.uint32)
+        return jax.random.bits(self.key(NOISE), (), jnp.uint32)  # folding it into INIT would hit a later run's weights
 
     def validation(self, size: int | None = None) -> Examples:
         """The trial's validation examples, or the first `size` of a sampled one."""

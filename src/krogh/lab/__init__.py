@@ -8,6 +8,8 @@
     provenance.py   versions, device, time
     store.py        records on disk, by the trials' identities
     statistics.py, survival.py, fits.py, times.py   statistics that know what censoring is
+    sample_complexity.py, measured.py, growth.py    sample sizes, their intervals, and how they grow
+    frontier.py, search.py, searching.py            the smallest size that succeeds, by a search that trains a fraction
     figures.py, labels.py   one style for all figures
 
 Nothing here knows any particular experiment.

@@ -92,6 +92,8 @@ def train(
                 collectors[place].add(finished)
                 if search is not None:
                     searching.report(place, finished)
+                for collector in collectors:  # also those whose next trials may be a long time coming
+                    collector.flush_when_due()
                 progress.add(finished, time.perf_counter() - begun)
                 show(progress)
     finally:
@@ -128,6 +130,8 @@ class _Collector:
             write_weights(self._weights_folder / "weights", self._ids[finished.position], finished.weights or {})
         self._batches.append(replace(finished, weights=None))
         self._rows += len(finished.position)
+
+    def flush_when_due(self) -> None:
         if self._rows >= FLUSH_ROWS or time.perf_counter() - self._flushed > FLUSH_SECONDS:
             self.flush()
 

@@ -22,13 +22,16 @@ class Searching:
     def __init__(self, search: Search, cohorts: Sequence[Trials], known: dict[int, bool]):
         self._search = search
         self._firsts = np.concatenate([[0], np.cumsum([len(cohort) for cohort in cohorts])])
-        flying = max(1, search.width // max(1, len(cohorts)))
+        # A problem's trials may all be of one cohort, so each has room for what one problem has in flight.
+        flying = min(search.width, search.ahead or max(1, search.width // max(1, len(cohorts))))
         self.waiting = [Waiting(np.zeros(0, np.int64), closed=False, expected=flying) for _ in cohorts]
+        first = search.start(known)
         self.most = sum(
             max(0, min(frontier.rule.budget, search.positions) - frontier.trials)
-            for frontier in search.frontiers.values()
-        ) - len(known)
-        self._hand_out(search.start(known))
+            for name, frontier in search.frontiers.items()
+            if not search.over(name)
+        )
+        self._hand_out(first)
 
     def report(self, place: int, finished: Finished) -> None:
         """Records of the cohort at `place`."""

@@ -111,6 +111,8 @@ def run_study(
         if status == "complete":
             claims, summary["figures"] = _conclude(experiment, settings, scale, store, cohorts, ids, folder)
             write_json(folder / "claims.json", {"schema": 1, "claims": [claim.as_json() for claim in claims]})
+            if not cohorts:  # a study that trains nothing is its conclusions
+                summary["seconds"] = round(time.perf_counter() - begun, 3)
         write_json(folder / "study.json", summary)
         return Study(folder, status, claims, summary)
 

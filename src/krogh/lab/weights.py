@@ -32,7 +32,7 @@ def read_weights(folder: Path, identity: int) -> dict[str, np.ndarray]:
     for ids, file in _opened(folder):
         place = np.flatnonzero(ids == np.uint64(identity))
         if len(place):
-            return {name: file.get_tensor(name)[place[0]] for name in sorted({*file.keys()} - {"id"})}
+            return {name: file.get_slice(name)[int(place[0])] for name in sorted({*file.keys()} - {"id"})}
     raise KroghError(f"no weights of trial {identity} in {folder}")
 
 

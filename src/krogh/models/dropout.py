@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, UInt32
 
 from krogh.errors import require
-from krogh.tasks.mixing import mixed, stream
+from krogh.tasks.mixing import GOLDEN, mixed, places
 
 
 def check_rate(name: str, rate: float) -> None:
@@ -15,8 +15,14 @@ def check_rate(name: str, rate: float) -> None:
     require(number and 0.0 <= rate < 1.0, f"{name} is a share in [0, 1); got {name}={rate!r}")
 
 
-def kept(noise: UInt32[Array, ""], place: int, shape: tuple[int, ...], rate: float) -> Float[Array, "*shape"]:
-    """A mask of `shape`: 0 with probability `rate`, else 1/(1 - rate). `place` tells the masks of a step apart."""
-    words = stream(mixed(noise + jnp.uint32(place)), shape)
+def kept(
+    noise: UInt32[Array, ""], place: int, shape: tuple[int, ...], rate: float, order: tuple[int, ...] | None = None
+) -> Float[Array, "*shape"]:
+    """A mask of `shape`: 0 with probability `rate`, else 1/(1 - rate). `place` tells the masks of a step apart.
+
+    Places are counted along the axes in `order`. The axis of examples must come first there: a batch has as many rows
+    as the largest sample of the cohort, and the mask of an example may not depend on how many follow it.
+    """
+    words = mixed(places(shape, order) ^ mixed(noise + jnp.uint32(place * GOLDEN % 2**32)))
     threshold = jnp.uint32(round(rate * 2**32))
     return jnp.where(words < threshold, jnp.float32(0.0), jnp.float32(1 / (1 - rate)))

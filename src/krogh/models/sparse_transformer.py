@@ -9,7 +9,8 @@ prediction is the log-odds of the label +1, so the logistic loss is the source's
 
 Only 2T + 1 token vectors exist, so scores and values are tables over (bit, position), and a batch of inputs is one
 matrix of bits: with e = exp(score) the attended value is Σ e_{b_t,t} V_{b_t,t} / Σ e_{b_t,t}, two products of that
-matrix with a table. Only dropout on embeddings needs every token of every example; it takes the long way.
+matrix with a table, for scores of a head within 240 of each other. Only dropout on embeddings needs every token of
+every example; it takes the long way.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from krogh.values import structure
 
 SPREAD = 0.02
 EPSILON = 1e-5
+LEVELS, STEP, TINY = 4, 60.0, 1e-30
 MATRICES = ("Wq", "Wk", "Wv", "Wo", "W1", "W2", "U")
 EMBEDDING, ATTENTION, MIXED, HIDDEN = range(4)
 
@@ -126,20 +128,28 @@ class SparseTransformer(Model):
     ) -> Float[Array, "batch d"]:
         """The [CLS] row after attention, by way of the tables."""
         score, own, value, own_value = self._tables(params)
-        # One shift per head serves all examples: scores of a trained head lie within a few tens of each other.
-        top = jax.lax.stop_gradient(jnp.maximum(jnp.max(score, axis=(0, 1)), own))
-        weight, own_weight = jnp.exp(score - top[None, None, :]), jnp.exp(own - top)
         one = (x < 0).astype(x.dtype)
         bits = jnp.stack([1.0 - one, one], axis=1)
-        total = jnp.einsum("bst,sth->bh", bits, weight) + own_weight[None, :]
-        weighted, own_weighted = weight[..., None] * value, own_weight[:, None] * own_value
+        # e = exp(score - c) needs one c for all examples, but scores of a head may spread over a hundred and more, and
+        # an example without a top-scoring token would underflow. So there are several c, a step apart, and each example
+        # takes the first at which its sum is not small; then no score of its own lies more than a step above c.
+        top = jax.lax.stop_gradient(jnp.maximum(jnp.max(score, axis=(0, 1)), own))
+        lower = jnp.arange(LEVELS, dtype=score.dtype) * STEP
+        weight = jnp.exp(jnp.minimum((score - top[None, None, :])[None] + lower[:, None, None, None], STEP))
+        own_weight = jnp.exp(jnp.minimum((own - top)[None] + lower[:, None], STEP))
+        total = jnp.einsum("bst,jsth->jhb", bits, weight) + own_weight[:, :, None]
+        level = jax.nn.one_hot(jnp.argmax(total >= 1.0, axis=0), LEVELS, axis=0, dtype=total.dtype)
+        weighted, own_weighted = weight[..., None] * value[None], own_weight[..., None] * own_value[None]
         if noise is None or self.dropout == 0:
-            mixed = jnp.einsum("bst,sthk->bhk", bits, weighted) + own_weighted[None]
+            mixed = jnp.einsum("bst,jsthk->jhbk", bits, weighted) + own_weighted[:, :, None, :]
         else:
-            mask = kept(noise, ATTENTION, (x.shape[0], self.heads, x.shape[1] + 1), self.dropout)
-            chosen = mask[:, :, None, :-1] * bits[:, None, :, :]
-            mixed = jnp.einsum("bhst,sthk->bhk", chosen, weighted) + mask[:, :, -1:] * own_weighted[None]
-        mixed = (mixed / total[:, :, None]).reshape(x.shape[0], self.embedding)
+            # Heads first, as the batched product wants them: the mask is the largest array of a step.
+            mask = kept(noise, ATTENTION, (self.heads, x.shape[0], x.shape[1] + 1), self.dropout, (1, 0, 2))
+            chosen = mask[:, :, None, :-1] * bits[None, :, :, :]
+            mixed = jnp.einsum("hbst,jsthk->jhbk", chosen, weighted)
+            mixed = mixed + mask[None, :, :, -1:] * own_weighted[:, :, None, :]
+        share = jnp.sum(level[..., None] * mixed, axis=0) / jnp.maximum(jnp.sum(level * total, axis=0), TINY)[..., None]
+        mixed = share.swapaxes(0, 1).reshape(x.shape[0], self.embedding)
         cls = params["E"][2] + self._positions(params)[-1]
         return cls[None, :] + self._dropped(mixed @ params["Wo"].T + params["bo"][None, :], noise, MIXED)
 

@@ -6,8 +6,7 @@ a finaliser costs a fraction of a counter-based generator and is good enough for
 
 from __future__ import annotations
 
-import math
-
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, UInt32
 
@@ -23,5 +22,13 @@ def mixed(word: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
 
 def stream(seed: UInt32[Array, ""], shape: tuple[int, ...]) -> UInt32[Array, "*shape"]:
     """Words of `shape` that depend on `seed` and on their place; seeds should themselves be mixed."""
-    place = jnp.arange(math.prod(shape), dtype=jnp.uint32).reshape(shape)
-    return mixed(place ^ seed)
+    return mixed(places(shape) ^ seed)
+
+
+def places(shape: tuple[int, ...], order: tuple[int, ...] | None = None) -> UInt32[Array, "*shape"]:
+    """The number of each place of an array of `shape`, counted in row-major order of its axes taken in `order`."""
+    number, stride = jnp.zeros(shape, jnp.uint32), 1
+    for axis in reversed(order or range(len(shape))):
+        number = number + jnp.uint32(stride) * jax.lax.broadcasted_iota(jnp.uint32, shape, axis)
+        stride *= shape[axis]
+    return number

@@ -25,7 +25,14 @@ from krogh.models.sparse_transformer import EPSILON
 from krogh.theory.norms import attention_norms, token_norm
 from krogh.theory.predictions.attention_capacity import head_parts
 from krogh.theory.predictions.cover_parts import Part, explicit_log_cover, shape_constant
-from krogh.theory.predictions.generalisation import CHAINING_CONSTANT, dudley_bound, gap_bound, rademacher_bound
+from krogh.theory.predictions.generalisation import (
+    CHAINING_CONSTANT,
+    dudley_bound,
+    gap_bound,
+    rademacher_bound,
+    smallest_samples,
+)
+from krogh.theory.predictions.inputs import check_open
 
 Array = NDArray[np.float64]
 
@@ -99,7 +106,7 @@ def trained_gap(
     """The gap between error and training error that Theorem A.4 promises for heads of these norms.
 
     The loss is the ramp min(1, max(0, 1-yf)), which is 1-Lipschitz, bounded by 1 and at least the share of mistakes; a
-    `gap_explicit` of 1 or more therefore says nothing. For one head these are the numbers of "attention/generalisation".
+    `gap_explicit` of 1 or more therefore says nothing. One head gets the numbers of "attention/generalisation".
     """
     require_integer("length", length, 1)
     require_integer("samples", samples, 1)
@@ -113,6 +120,12 @@ def trained_gap(
         "gap_shape": gap_bound(rough, samples, 1.0, 1.0, failure),
         "gap_explicit": gap_bound(explicit, samples, 1.0, 1.0, failure),
     }
+
+
+def samples_promised(norms: TrainedNorms, length: int, target: float = 1.0) -> float | int:
+    """The least m at which `trained_gap` promises at most `target`; at 1, the least at which it says anything."""
+    check_open("target", target, 0)
+    return smallest_samples(lambda m: trained_gap(norms, length, m)["gap_explicit"], target)
 
 
 def _normed(weights: Mapping[str, Array], z: Array) -> Array:

@@ -117,7 +117,8 @@ class Adam(Optimiser):
         first, second = memory
         if self.clip is not None:
             norm = jnp.sqrt(sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(gradient)))
-            gradient = jax.tree.map(lambda g: g * jnp.minimum(1.0, self.clip / jnp.maximum(norm, 1e-30)), gradient)
+            factor = jnp.minimum(1.0, self.clip / jnp.maximum(norm, 1e-30))
+            gradient = jax.tree.map(lambda g: g * factor, gradient)
         first = jax.tree.map(lambda m, g: self.b1 * m + (1 - self.b1) * g, first, gradient)
         second = jax.tree.map(lambda v, g: self.b2 * v + (1 - self.b2) * g * g, second, gradient)
         count = step.astype(jnp.float32) + 1.0

@@ -7,54 +7,18 @@ where there is one (label 0) it takes nearly all of the weight, where there is n
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import polars as pl
 
-from krogh.engine import Trial, Trials, sweep
-from krogh.errors import require, require_integer
-from krogh.lab import Claim, Experiment, Figure, Results, claim, experiment, figures, setting
-from krogh.lab.statistics import Interval, quantile_interval
-from krogh.models.sparse_transformer import MATRICES, SparseTransformer
-from krogh.tasks.sparse_boolean import sparse_and
-from krogh.theory.attention_profile import profile_by_label, weight_by_bit
-from krogh.training import Adam, Stopping, Training
-from krogh.training.regimes import FullBatch
+from krogh.engine import Trials
+from krogh.experiments.attention.attention_networks import Settings, networks_of, profiles, trials_of
+from krogh.lab import Claim, Experiment, Figure, Results, claim, experiment, figures
+from krogh.lab.statistics import Interval, quantile, quantile_interval
 
 SOURCE = "dissertation, Figure 4.3 right and §A.3.2"
 FEWEST = 6  # networks at which the median's distribution-free interval is the range of all
-OPTIMISER = Adam(1e-3, decay=1e-4, clip=1.0, decayed=MATRICES)
-
-
-@dataclass(frozen=True)
-class Settings:
-    n: int = setting(50, "bits of context, the source's T")
-    support: tuple[int, ...] = setting((5, 20, 30), "the relevant positions, counted from 0")
-    m: int = setting(300, "training samples")
-    networks: int = setting(12, "networks per dropout, seeds 0, 1, ...")
-    embedding_dropouts: tuple[float, ...] = setting((0.1, 0.0), "dropout on embeddings: the source's, and none")
-    budget: int = setting(500, "full-batch steps")
-    validation: int = setting(10_000, "hold-out examples")
-    samples: int = setting(100, "hold-out examples whose attention is looked at")
-    embedding: int = setting(64, "embedding dimension, and that of the one head")
-
-
-@dataclass(frozen=True)
-class Network:
-    """A trained network on its hold-out samples: weights [samples, 1, n+1], labels [samples], bits [samples, n]."""
-
-    dropout: float
-    seed: int
-    accuracy: float
-    weights: np.ndarray
-    labels: np.ndarray
-    bits: np.ndarray
 
 
 @experiment("attention/weights")
@@ -87,22 +51,7 @@ class AttentionWeights(Experiment[Settings]):
     keep_weights = True
 
     def trials(self, settings: Settings) -> list[Trials]:
-        rates = settings.embedding_dropouts
-        require(len(set(rates)) == len(rates) >= 1, f"embedding_dropouts must be different rates; got {rates}")
-        for name in ("networks", "samples"):
-            require_integer(name, getattr(settings, name), 1)
-        require(
-            settings.samples <= settings.validation,
-            f"samples are the first of validation={settings.validation} examples; got samples={settings.samples}",
-        )
-        task = sparse_and(settings.n, len(settings.support), support=settings.support, unique=True)
-        task.check_sample(settings.m)
-        stopping = Stopping(settings.budget, validation=settings.validation, early=False)
-        training = Training(OPTIMISER, FullBatch(settings.m), stopping, "logistic")
-        models = [SparseTransformer(settings.embedding, 1, embedding_dropout=rate) for rate in rates]
-        return [
-            cohort for model in models for cohort in sweep(Trial(task, model, training), seed=range(settings.networks))
-        ]
+        return trials_of(settings)
 
     def claims(self, results: Results[Settings]) -> list[Claim]:
         return [found for rate in results.settings.embedding_dropouts for found in _claims_of(rate, results)]
@@ -111,56 +60,9 @@ class AttentionWeights(Experiment[Settings]):
         return [_scatter(results), _masses(results)]
 
 
-# --- what is measured -----------------------------------------------------------------------------------------
-
-
-@functools.lru_cache(maxsize=4)
-def networks_of(results: Results[Settings]) -> list[Network]:
-    """Every trained network with the attention weights of its first hold-out samples."""
-    found = []
-    rows = {row["id"]: row for row in results.table.select("id", "seed", "accuracy").iter_rows(named=True)}
-    for cohort in AttentionWeights().trials(results.settings):
-        for trial, identity in zip(cohort, cohort.ids().tolist(), strict=True):
-            params = {name: jnp.asarray(array) for name, array in results.weights(identity).items()}
-            weights, x, truth = _looked_at(trial, params, results.settings.samples)
-            found.append(
-                Network(
-                    dropout=trial.model.embedding_dropout,  # type: ignore[attr-defined]
-                    seed=int(rows[identity]["seed"]),
-                    accuracy=float(rows[identity]["accuracy"]),
-                    weights=np.asarray(weights, np.float64),
-                    labels=np.asarray(truth) > 0,
-                    bits=np.asarray(x) < 0,
-                )
-            )
-    return found
-
-
-@functools.partial(jax.jit, static_argnums=2)
-def _looked_at(trial: Trial, params: dict[str, jax.Array], samples: int) -> tuple[jax.Array, jax.Array, jax.Array]:
-    x, _, truth = trial.validation(samples)
-    assert isinstance(trial.model, SparseTransformer)
-    return trial.model.attention(params, x), x, truth
-
-
-def profiles(results: Results[Settings]) -> pl.DataFrame:
-    """One row per network and label: where the weight lies."""
-    support = results.settings.support
-    rows = []
-    for network in networks_of(results):
-        by_label = profile_by_label(network.weights, support, network.labels)
-        by_bit = weight_by_bit(network.weights, support, network.bits)
-        for label, profile in by_label.items():
-            head: dict[str, Any] = {"embedding_dropout": network.dropout, "seed": network.seed, "label": label}
-            about = {"accuracy": network.accuracy, "relevant_0": by_bit[0], "relevant_1": by_bit[1]}
-            rows.append(head | profile | about)
-    return pl.DataFrame(rows)
-
-
 def _claims_of(rate: float, results: Results[Settings]) -> list[Claim]:
     table = profiles(results).filter(embedding_dropout=rate)
-    false = table.filter(label=0)
-    true = table.filter(label=1)
+    false, true = table.filter(label=0), table.filter(label=1)
     count = results.settings.networks
     shared: dict[str, Any] = {
         "source": SOURCE,
@@ -168,46 +70,51 @@ def _claims_of(rate: float, results: Results[Settings]) -> list[Claim]:
         "enough": count >= FEWEST and len(false) == count,
         "too_small": f"{len(false)} networks with a sample of label 0; a verdict needs {FEWEST}",
     }
-    where = f"Embedding dropout {rate:g}: "
-    spread = _shown(true, lambda row: row["irrelevant_mass"])
+
+    def found(name: str, statement: str, statistic: str, values: pl.Series, source_value: str, **bound: Any) -> Claim:
+        return claim(
+            f"{name}-dropout-{rate:g}",
+            f"Embedding dropout {rate:g}: {statement}",
+            statistic=f"median over networks of {statistic}",
+            interval=_median(values),
+            source_value=source_value,
+            **bound,
+            **shared,
+        )
+
     return [
-        claim(
-            f"accuracy-dropout-{rate:g}",
-            where + f"the one-head network is right on its {results.settings.validation:,} hold-out samples.",
-            statistic="median over networks of hold-out accuracy",
-            interval=_median(false["accuracy"]),
+        found(
+            "accuracy",
+            f"the one-head network is right on its {results.settings.validation:,} hold-out samples.",
+            "hold-out accuracy",
+            false["accuracy"],
+            "100% on 10^4 hold-out samples",
             at_least=0.999,
-            source_value="100% on 10^4 hold-out samples",
-            **shared,
         ),
-        claim(
-            f"relevant-mass-dropout-{rate:g}",
-            where + "where the label is 0, nearly all of the weight is on the relevant positions "
-            f"(where it is 1, {spread} of it is on irrelevant ones).",
-            statistic="median over networks of the mean relevant mass, label 0",
-            interval=_median(false["relevant_mass"]),
+        found(
+            "relevant-mass",
+            "where the label is 0, nearly all of the weight is on the relevant positions (where it is 1, "
+            f"{_range(true['irrelevant_mass'])} of it is on irrelevant ones).",
+            "the mean relevant mass, label 0",
+            false["relevant_mass"],
+            "irrelevant bits approximately zeroed out",
             at_least=0.95,
-            source_value="irrelevant bits approximately zeroed out",
-            **shared,
         ),
-        claim(
-            f"irrelevant-weight-dropout-{rate:g}",
-            where + "where the label is 0, no irrelevant position of any sample gets a sizeable weight.",
-            statistic="median over networks of the largest weight on an irrelevant position, label 0",
-            interval=_median(false["largest_irrelevant"]),
+        found(
+            "irrelevant-weight",
+            "where the label is 0, no irrelevant position of any sample gets a sizeable weight.",
+            "the largest weight on an irrelevant position, label 0",
+            false["largest_irrelevant"],
+            "approximately zero",
             at_most=0.05,
-            source_value="approximately zero",
-            **shared,
         ),
-        claim(
-            f"input-dependent-dropout-{rate:g}",
-            where
-            + "the head looks for zeros: a relevant position whose bit is 0 gets more weight than one whose bit is 1.",
-            statistic="median over networks of mean weight on a relevant 0 / on a relevant 1",
-            interval=_median(false["relevant_0"] / false["relevant_1"]),
+        found(
+            "input-dependent",
+            "the head looks for zeros: a relevant position whose bit is 0 gets more weight than one whose bit is 1.",
+            "the mean weight on a relevant 0 / on a relevant 1",
+            false["relevant_0"] / false["relevant_1"],
+            "input-dependent attention weights",
             above=1.0,
-            source_value="input-dependent attention weights",
-            **shared,
         ),
     ]
 
@@ -216,12 +123,13 @@ def _median(values: pl.Series) -> Interval:
     numbers = values.fill_nan(0.0).to_numpy()
     if not len(numbers):
         return Interval(float("nan"), float("nan"), float("nan"), 0.95, "no network has such a sample")
+    if len(numbers) < FEWEST:
+        return Interval(quantile(numbers), float(numbers.min()), float(numbers.max()), 0.0, "range")
     return quantile_interval(numbers)
 
 
-def _shown(rows: pl.DataFrame, pick: Callable[[dict[str, Any]], float]) -> str:
-    values = [pick(row) for row in rows.iter_rows(named=True)]
-    return f"{min(values):.2f} to {max(values):.2f}" if values else "an unknown share"
+def _range(values: pl.Series) -> str:
+    return f"{values.to_numpy().min():.2f} to {values.to_numpy().max():.2f}" if len(values) else "an unknown share"
 
 
 # --- how it looks ---------------------------------------------------------------------------------------------
@@ -232,7 +140,7 @@ def _scatter(results: Results[Settings]) -> Figure:
     rates = settings.embedding_dropouts
     fig, axes = figures.new_figure(
         "A head that learned a conjunction looks for a relevant zero, and nowhere else while there is one",
-        width=0.8 + 4.2 * len(rates),
+        width=max(7.0, 0.8 + 4.2 * len(rates)),
         height=5.0,
         nrows=2,
         ncols=len(rates),
@@ -259,8 +167,8 @@ def _scatter(results: Results[Settings]) -> Figure:
     figures.source_note(fig, SOURCE)
     caption = (
         f"Weights with which [CLS] attends to each of T = {settings.n} positions and to itself, one dot per sample, "
-        f"for {settings.samples} hold-out samples of one network (seed 0) trained on m = {settings.m}; relevant positions "
-        f"{', '.join(map(str, settings.support))}. Above: some relevant bit is 0. Below: all are 1."
+        f"for {settings.samples} hold-out samples of one network (seed 0) trained on m = {settings.m}; relevant "
+        f"positions {', '.join(map(str, settings.support))}. Above: some relevant bit is 0. Below: all are 1."
     )
     return Figure("attention-weights", "Attention weights by position and label", caption, fig, pl.concat(tables))
 
@@ -297,8 +205,8 @@ def _masses(results: Results[Settings]) -> Figure:
     rates = results.settings.embedding_dropouts
     rows = [(rate, label) for rate in rates for label in (0, 1)]
     fig, ax = figures.new_figure("Where the weight lies depends on the label", height=1.3 + 0.55 * len(rows))
-    parts = (("relevant_mass", figures.VERMILLION, "relevant positions"), ("own_weight", figures.GREEN, "[CLS] itself"))
-    parts += (("irrelevant_mass", figures.BLUE, "irrelevant positions"),)
+    parts = [("relevant_mass", figures.VERMILLION, "relevant positions"), ("own_weight", figures.GREEN, "[CLS] itself")]
+    parts += [("irrelevant_mass", figures.BLUE, "irrelevant positions")]
     places = np.arange(len(rows))[::-1]
     left = np.zeros(len(rows))
     for name, color, words in parts:
@@ -314,7 +222,7 @@ def _masses(results: Results[Settings]) -> Figure:
     figures.source_note(fig, SOURCE)
     caption = (
         f"Mean over {results.settings.networks} networks and {results.settings.samples} hold-out samples each. The "
-        "data give each network's masses, its largest weight on an irrelevant position, and the mean weight on a relevant "
-        "bit that is 0 and that is 1."
+        "data give each network's masses, its largest weight on an irrelevant position, and the mean weight on a "
+        "relevant bit that is 0 and that is 1."
     )
     return Figure("attention-masses", "Where the weight lies, by label", caption, fig, table)

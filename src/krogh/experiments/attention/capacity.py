@@ -8,39 +8,30 @@ exceed 1.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from krogh.errors import require_integer
+from krogh.experiments.attention.inequalities import RATIOS, ROUNDING, worst_ratio
 from krogh.experiments.attention.theorems import (
     Demonstration,
     Tables,
     bend,
     exact,
-    largest,
     require_increasing,
     slope,
 )
 from krogh.lab import Claim, Figure, claim, experiment, figures, setting
-from krogh.theory import attention_lipschitz as lipschitz
-from krogh.theory.norms import mixed_norm, spectral_norm, token_norm, unit_ball
 from krogh.theory.predictions.attention_capacity import head_capacity, multi_head_capacity
 from krogh.theory.predictions.attention_depth import depth_capacity
-from krogh.theory.predictions.covering import lagrangian_split
 from krogh.theory.predictions.inputs import check_open
 
 SOURCE = "dissertation, Theorems 4.6, 4.11, Corollary 4.9"
 STRAIGHT = 0.01
 """Of the rise of a bound over the range of T: how far from a line in log T it may be; its shares of ε move a little."""
-ROUNDING = 1e-9
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -50,7 +41,7 @@ class Settings:
     heads: tuple[int, ...] = setting((1, 2, 4, 8, 16), "numbers of heads")
     samples: int = setting(1000, "contexts m on which the cover is taken")
     dimension: int = setting(64, "dimension d of tokens")
-    scale: float = setting(0.1, "radius ε of the cover; all norms are 1")
+    radius: float = setting(0.1, "radius ε of the cover; all norms are 1")
     draws: int = setting(1000, "random weights and inputs per inequality")
 
 
@@ -79,10 +70,10 @@ class Capacity(Demonstration[Settings]):
         require_increasing("heads", settings.heads, 1, 2)
         for name in ("samples", "dimension", "draws"):
             require_integer(name, getattr(settings, name), 1)
-        check_open("scale", settings.scale, 0)
+        check_open("radius", settings.radius, 0)
 
     def measure(self, settings: Settings) -> Tables:
-        worst = [(name, _worst(ratio, settings.draws, place)) for place, (name, ratio) in enumerate(RATIOS.items())]
+        worst = [(name, worst_ratio(name, settings.draws)) for name in RATIOS]
         return {
             "lengths": pl.DataFrame(_length_rows(settings), schema=_COVERS, orient="row"),
             "heads": pl.DataFrame(_head_rows(settings), schema=_COVERS, orient="row"),
@@ -106,7 +97,7 @@ _COVERS = {"class": pl.String, "size": pl.Int64, "shape": pl.Float64, "explicit"
 
 
 def _length_rows(settings: Settings) -> list[tuple[Any, ...]]:
-    common: Any = {"samples": settings.samples, "dimension": settings.dimension, "scale": settings.scale}
+    common: Any = {"samples": settings.samples, "dimension": settings.dimension, "scale": settings.radius}
     rows: list[tuple[Any, ...]] = []
     for length in settings.lengths:
         one = head_capacity(length, **common)
@@ -118,7 +109,7 @@ def _length_rows(settings: Settings) -> list[tuple[Any, ...]]:
 
 
 def _head_rows(settings: Settings) -> list[tuple[Any, ...]]:
-    common: Any = {"samples": settings.samples, "dimension": settings.dimension, "scale": settings.scale}
+    common: Any = {"samples": settings.samples, "dimension": settings.dimension, "scale": settings.radius}
     rows: list[tuple[Any, ...]] = []
     for heads in settings.heads:
         found = multi_head_capacity(settings.lengths[0], heads=heads, **common)
@@ -178,146 +169,6 @@ def _head_claims(table: pl.DataFrame) -> list[Claim]:
     ]
 
 
-# --- inequalities -------------------------------------------------------------------------------------------
-
-
-def _weights(random: np.random.Generator, d: int, k: int) -> lipschitz.Weights:
-    """Weights of random size: small ones make a softmax flat, large ones make it pick one token."""
-    size = np.exp(random.uniform(-2, 2, 4))
-    shapes = ((d, k), (d, k), (d, k), (k, d))
-    made = [scale * random.normal(size=shape) / math.sqrt(d) for scale, shape in zip(size, shapes, strict=True)]
-    return lipschitz.Weights(*made)
-
-
-def _near(random: np.random.Generator, weights: lipschitz.Weights) -> lipschitz.Weights:
-    """The weights moved by a random amount, from hardly to altogether, each matrix by its own."""
-    parts = (weights.query, weights.key, weights.value, weights.output)
-    moved = [
-        part + np.exp(random.uniform(-6, 1)) * float(random.integers(2)) * random.normal(size=part.shape)
-        for part in parts
-    ]
-    return lipschitz.Weights(*moved)
-
-
-def _tokens(random: np.random.Generator, T: int, d: int) -> Array:
-    return unit_ball(np.exp(random.uniform(-1, 1)) * random.normal(size=(T, d)))
-
-
-def _sizes(random: np.random.Generator) -> tuple[int, int, int]:
-    """T, d and k: small, where inequalities are tightest; the softmax of one token is constant."""
-    return int(random.integers(2, 7)), int(random.integers(1, 5)), int(random.integers(1, 5))
-
-
-def _ratio(left: float, right: float) -> float:
-    """left / right, and 0 where both vanish."""
-    return left / right if right > 0 else (0.0 if left <= ROUNDING else math.inf)
-
-
-def _softmax(random: np.random.Generator) -> float:
-    T = int(random.integers(2, 8))
-    a = np.exp(random.uniform(-2, 2)) * random.normal(size=T)
-    b = a + np.exp(random.uniform(-6, 1)) * random.choice([-1.0, 1.0], size=T)
-    return _ratio(float(np.abs(lipschitz.softmax(a) - lipschitz.softmax(b)).sum()), lipschitz.softmax_bound(a, b))
-
-
-def _jacobian(random: np.random.Generator) -> float:
-    scores = np.exp(random.uniform(-3, 2)) * random.normal(size=int(random.integers(2, 50)))
-    return float(mixed_norm(lipschitz.softmax_jacobian(scores), 1, 1)) / lipschitz.SOFTMAX_JACOBIAN
-
-
-def _lagrangian(random: np.random.Generator) -> float:
-    """The least value over the best of 100 admissible shares: no share does better than the formula's."""
-    count = int(random.integers(2, 6))
-    alpha, beta = np.exp(random.normal(size=(2, count)))
-    budget = float(np.exp(random.normal()))
-    least, x = lagrangian_split(alpha, beta, budget)
-    others = x[None] * np.exp(np.exp(random.uniform(-6, 0, (100, 1))) * random.normal(size=(100, count)))
-    others *= budget / (others @ beta)[:, None]
-    return float(least) / float((alpha / others**2).sum(axis=1).min())
-
-
-def _projection(random: np.random.Generator) -> float:
-    u, v = np.exp(random.uniform(-1, 2, (2, 1))) * random.normal(size=(2, int(random.integers(1, 5))))
-    v = u + np.exp(random.uniform(-5, 1)) * v
-    return _ratio(float(np.linalg.norm(unit_ball(u) - unit_ball(v))), float(np.linalg.norm(u - v)))
-
-
-def _head(random: np.random.Generator) -> float:
-    """Lemma 4.7 for dot-product scores, linear φ_in and a ReLU as φ_out."""
-    T, d, k = _sizes(random)
-    X, z = _tokens(random, T, d), _tokens(random, 1, d)[0]
-    before, after = (weights := _weights(random, d, k)), _near(random, weights)
-    scores, inputs, outputs = [], [], []
-    for each in (before, after):
-        score = X @ each.query_key @ z
-        scores.append(score)
-        inputs.append(X @ each.value)
-        head = lipschitz.general_head(
-            X, z, lambda x, c, m=each: x @ m.query_key @ c, lambda x, m=each: x @ m.value, lipschitz.relu
-        )
-        outputs.append(head)
-    bound = lipschitz.head_bound(
-        scores[0] - scores[1],
-        inputs[0] - inputs[1],
-        input_bound=float(spectral_norm(before.value)),
-        token_bound=float(token_norm(X)),
-    )
-    return _ratio(float(np.linalg.norm(outputs[0] - outputs[1])), bound)
-
-
-def _layer_weights(random: np.random.Generator) -> float:
-    T, d, k = _sizes(random)
-    X, before = _tokens(random, T, d), _weights(random, d, k)
-    after = _near(random, before)
-    moved = lipschitz.attention(X, before) - lipschitz.attention(X, after)
-    return _ratio(float(token_norm(moved)), lipschitz.attention_weight_bound(X, before, after))
-
-
-def _layer_inputs(random: np.random.Generator) -> float:
-    T, d, k = _sizes(random)
-    X, weights = _tokens(random, T, d), _weights(random, d, k)
-    other = unit_ball(X + np.exp(random.uniform(-6, 1)) * random.normal(size=X.shape))
-    moved = lipschitz.attention(X, weights) - lipschitz.attention(other, weights)
-    return _ratio(float(token_norm(moved)), lipschitz.attention_input_bound(X, other, weights))
-
-
-def _block(random: np.random.Generator) -> float:
-    T, d, k = _sizes(random)
-    X, before = _tokens(random, T, d), _weights(random, d, k)
-    other, after = unit_ball(X + np.exp(random.uniform(-6, 1)) * random.normal(size=X.shape)), _near(random, before)
-    moved = lipschitz.block(X, before) - lipschitz.block(other, after)
-    return _ratio(float(token_norm(moved)), lipschitz.block_bound(X, other, before, after))
-
-
-def _network(random: np.random.Generator) -> float:
-    T, d, k = _sizes(random)
-    X, layers = _tokens(random, T, d), [_weights(random, d, k) for _ in range(int(random.integers(1, 4)))]
-    others = [_near(random, layer) for layer in layers]
-    w = random.normal(size=d)
-    v = w + float(random.integers(2)) * random.normal(size=d)
-    moved = lipschitz.network(X, layers, w) - lipschitz.network(X, others, v)
-    return _ratio(abs(moved), lipschitz.network_bound(X, layers, others, w, v))
-
-
-RATIOS: dict[str, Callable[[np.random.Generator], float]] = {
-    "head, Lemma 4.7": _head,
-    "softmax, Lemma A.6": _softmax,
-    "Jacobian, Cor. A.7": _jacobian,
-    "shares, Lemma A.8": _lagrangian,
-    "projection, Lemma A.9": _projection,
-    "layer by weights, Lemma A.13": _layer_weights,
-    "layer by inputs, Lemma A.14": _layer_inputs,
-    "block, Lemma A.15": _block,
-    "network, Lemma A.16": _network,
-}
-"""Each inequality as the ratio of its two sides at random weights and inputs: at most 1 where it holds."""
-
-
-def _worst(ratio: Callable[[np.random.Generator], float], draws: int, stream: int) -> float:
-    random = np.random.default_rng([stream, 4])
-    return largest([ratio(random) for _ in range(draws)])
-
-
 def _inequality_claims(settings: Settings, table: pl.DataFrame) -> list[Claim]:
     found = []
     for name, ratio in table.iter_rows():
@@ -374,8 +225,8 @@ def _capacity_figure(settings: Settings, tables: Tables) -> Figure:
     figures.source_note(fig, SOURCE)
     caption = (
         f"Upper bounds on the log covering number with every constant of the proofs, m = {settings.samples}, "
-        f"d = {settings.dimension}, ε = {settings.scale:g}, all norms 1. Left: points are the bounds, lines their fits "
-        "in log T; a bound linear in T would grow by a factor of "
+        f"d = {settings.dimension}, ε = {settings.radius:g}, all norms 1. Left: points are the bounds, lines their "
+        "fits in log T; a bound linear in T would grow by a factor of "
         f"{lengths[-1] // lengths[0]:,}. Right: H equal heads at T = {lengths[0]}."
     )
     data = pl.concat([table, heads])
@@ -383,16 +234,16 @@ def _capacity_figure(settings: Settings, tables: Tables) -> Figure:
 
 
 def _ratio_figure(settings: Settings, table: pl.DataFrame) -> Figure:
-    fig, ax = figures.new_figure("No draw breaks an inequality", width=6.4, height=3.6)
+    fig, ax = figures.new_figure("How close random weights come to the inequalities", width=6.4, height=3.6)
     places = np.arange(len(table))
     ax.barh(places, np.minimum(table["ratio"].to_numpy(), 10.0), color=figures.BLUE, height=0.6)
     ax.set_yticks(places, table["inequality"].to_list())
     ax.invert_yaxis()
     figures.source_line(ax, 1.0, "the inequality", axis="x")
-    ax.set_xlabel(f"largest left-hand side / right-hand side over {settings.draws:,} draws")
+    ax.set_xlabel("largest left-hand side / right-hand side")
     figures.source_note(fig, "dissertation, section 4.4 and A.1")
     caption = (
-        "Weights of very different sizes, tokens in the unit ball, changes from hardly to altogether. A bar beyond 1 "
-        "would be a counterexample; a short bar is an inequality with room to spare."
+        f"{settings.draws:,} draws each: weights of very different sizes, tokens in the unit ball, changes from hardly "
+        "to altogether. A bar beyond 1 would be a counterexample; a short bar is an inequality with room to spare."
     )
-    return Figure("inequalities", "How tight the inequalities are", caption, fig, table)
+    return Figure("inequalities", "The inequalities behind the bounds at random weights", caption, fig, table)

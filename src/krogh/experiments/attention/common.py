@@ -1,7 +1,7 @@
 """What the experiments of chapter 4 share: the Transformer, its training, and success rates (§A.3.1).
 
-Full-batch Adam at rate 1e-3 with decay 1e-4 on the weight matrices alone and gradients clipped at norm 1. A run succeeds
-when more than 99% of the validation sample is right at any check; a trial may begin again on the same data.
+Full-batch Adam at rate 1e-3 with decay 1e-4 on the weight matrices alone and gradients clipped at norm 1. A run
+succeeds when more than 99% of the validation sample is right at any check; a trial may begin again on the same data.
 
 Dropout on the embeddings is the one departure from the source, which has it at 0.1: without it the tokens are a table
 over (bit, position), and a step costs a tenth to a twentieth. `embedding_dropout=0.1` brings it back.

@@ -1,11 +1,12 @@
 """Section 4.5, Hahn's limit: at fixed norms one bit's influence on a head vanishes, and log T of norm restores it.
 
-The head that averages s positions (6.1, 6.3) is executed with one bit flipped. At a fixed score R the influence of a
+The head that averages s positions is executed with one bit flipped. At a fixed score R the influence of a
 relevant bit is 2e^R/(s e^R + T + 1 - s), which falls as 1/T; with R = log(8T/γ) it stays at 2/(s + γ/8).
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -52,8 +53,9 @@ class Influence(Demonstration[Settings]):
         "paper": Settings(),
     }
     notes = (
-        "Positions are those that the construction chooses (6.3), four-dimensional at any T; its scores are exactly "
-        "those of fixed orthogonal positions (6.1), with which it is compared where the context is enumerated.",
+        "Positions are those that the construction chooses (Lemma A.20), four-dimensional at any T; its scores are "
+        "exactly those of fixed orthogonal positions (Lemma A.19), with which it is compared on all inputs of a short "
+        "context.",
     )
 
     def check(self, settings: Settings) -> None:
@@ -77,7 +79,7 @@ class Influence(Demonstration[Settings]):
         for kind in ("det_single", "train_single"):
             for score in (*settings.scores, None):
                 head = _head(kind, settings.enumerated, settings.s, score)
-                found = influence(lambda bits, h=head: h.outputs(1 - 2 * bits), settings.enumerated)
+                found = influence(functools.partial(_of_bits, head), settings.enumerated)
                 predicted = influence_limit(settings.enumerated, settings.s, score)["influence"]
                 small.append((kind, _name(score), float(found[: settings.s].min()), float(found.max()), predicted))
         columns = ["norm", "score", "length", "influence", "irrelevant", "predicted", "limit"]
@@ -164,11 +166,11 @@ class Influence(Demonstration[Settings]):
             figures.direct_label(ax, lengths, own["influence"].to_list(), name, color=color)
         figures.log_axis_labels(ax, "both")
         ax.set_xlabel("context length T")
-        ax.set_ylabel("influence of a relevant bit, max |f(b) - f(b ⊕ e_i)|")
+        ax.set_ylabel("influence of a relevant bit")
         figures.source_note(fig, SOURCE)
         caption = (
             f"Points: the head that averages s = {settings.s} positions, executed with one relevant bit flipped in "
-            f"{FLIPPED} contexts. Lines: 2e^R/(s e^R + T+1-s)."
+            f"{FLIPPED} contexts, max |f(b) - f(b ⊕ e_i)|. Lines: 2e^R/(s e^R + T+1-s)."
         )
         title = "Influence of a relevant bit at fixed and at growing norms"
         return [Figure("influence", title, caption, fig, flips)]
@@ -180,6 +182,10 @@ def _name(score: float | None) -> str:
 
 def _head(kind: Any, length: int, s: int, score: float | None) -> Construction:
     return head_alone(length, s, head=kind, strength=score)
+
+
+def _of_bits(head: Construction, bits: np.ndarray) -> np.ndarray:
+    return head.outputs(1 - 2 * bits)
 
 
 def _flips(head: Construction, length: int, s: int) -> tuple[float, float]:

@@ -16,7 +16,7 @@ import polars as pl
 from krogh.engine import Trial, Trials, sweep
 from krogh.errors import require, require_integer
 from krogh.lab import Claim, Experiment, Figure, Results, claim, convergence_times, experiment, figures, setting
-from krogh.lab.statistics import Interval, proportion, quantile_interval
+from krogh.lab.statistics import Interval, proportion, quantile, quantile_interval
 from krogh.lab.times import plateau_fraction
 from krogh.models.sparse_transformer import MATRICES, SparseTransformer
 from krogh.probes import BatchLoss, Error
@@ -65,13 +65,14 @@ class AttentionParity(Experiment[Settings]):
             heads=4,
             embedding_dropout=0.0,
         ),
-        "laptop": Settings(seeds=(3, 1), batch_size=512, embedding_dropout=0.0),
+        "laptop": Settings(seeds=(6, 6), budgets=(2_000, 3_000), embedding_dropout=0.0),
         "paper": Settings(),
     }
     notes = (
         "The source states neither rate nor number of steps; rate 1e-3 is that of its other experiments. The sentence "
         "that says how the architecture differs is cut off in the document; here it does not.",
         "The source shows 10 seeds. Here there are 20, the fewest tens at which a share of 0.8 can be told from less.",
+        "The batch matters: of six seeds with batches of 512, three were on the plateau of T = 10 after 3,000 steps.",
         "Training stops at 100% on fresh examples, so that a curve ends at its t_c.",
     )
 
@@ -107,8 +108,8 @@ class AttentionParity(Experiment[Settings]):
             found += [
                 claim(
                     f"learns-T{n}",
-                    f"T = {n}: the Transformer reaches 100% within {budget:,} steps ({_sets(n, settings.s)} index sets; "
-                    f"median t_c {medians[n].value:.0f}).",
+                    f"T = {n}: the Transformer reaches 100% within {budget:,} steps ({_sets(n, settings.s)} index "
+                    f"sets; median t_c {medians[n].value:.0f}).",
                     source=SOURCE,
                     statistic="share of seeds that reach 100%",
                     interval=proportion(solved, len(times)),
@@ -205,6 +206,8 @@ def _needs(count: int, what: str) -> dict[str, Any]:
 def _median(shares: np.ndarray) -> Interval:
     if not len(shares):
         return Interval(math.nan, math.nan, math.nan, 0.95, "no seed converged")
+    if len(shares) < FEWEST:
+        return Interval(quantile(shares), float(shares.min()), float(shares.max()), 0.0, "range")
     return quantile_interval(shares)
 
 

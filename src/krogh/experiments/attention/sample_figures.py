@@ -28,16 +28,20 @@ def _searched(found: Findings) -> dict[int, Interval]:
 
 def _threshold(found: Findings, source: str) -> Figure:
     settings, lengths = found.settings, found.lengths
-    fig, ax = figures.new_figure("Samples needed grow as the logarithm of the context", width=6.8, height=4.4)
+    fig, ax = figures.new_figure("Samples that a sparse conjunction takes, against the context", width=6.8, height=4.4)
     low, value, high = ([getattr(found.intervals[t], end) for t in lengths] for end in ("low", "value", "high"))
     how = "adaptive search" if found.adaptive else "grid"
-    figures.interval_band(ax, lengths, low, value, high, color=figures.BLUE, label=f"Transformer, {how}", linestyle="none")
+    figures.interval_band(
+        ax, lengths, low, value, high, color=figures.BLUE, label=f"Transformer, {how}", linestyle="none"
+    )
     searched = _searched(found)
     for place, (length, one) in enumerate(searched.items()):
         if math.isfinite(one.value):
             beside, ends = length * 1.03, (max(one.low, 1.0), one.high if math.isfinite(one.high) else one.value)
             ax.plot([beside, beside], ends, color=figures.VERMILLION, linewidth=1.2)
-            label = None if place else f"adaptive search, {found.replays[0].all_trials / found.trials:.0%} of the trials"
+            label = (
+                None if place else f"adaptive search, {found.replays[0].all_trials / found.trials:.0%} of the trials"
+            )
             ax.plot(beside, one.value, "D", color=figures.VERMILLION, markersize=4, label=label)
     _draw_fits(ax, found)
     bits = [information_floor(length, settings.s) for length in lengths]
@@ -71,9 +75,9 @@ def _threshold(found: Findings, source: str) -> Figure:
     caption = (
         f"Sample size at which {settings.p:.0%} of trials learn the conjunction of {settings.s} of T bits, with 95% "
         f"intervals ({how}: {found.trials:,} trials, up to {settings.restarts} runs of {settings.budget} steps each). "
-        f"Lines: least-squares fits a + b ln T and a + bT; the sample size at which {settings.p:.0%} of data sets leave one "
-        f"index set, by brute force; and the bits that name an index set. An open triangle at the top is an m* beyond "
-        f"the largest size, {max(settings.sizes)}."
+        f"Lines: least-squares fits a + b ln T and a + bT; the size at which {settings.p:.0%} of data sets leave "
+        f"one index set, by brute force; and the bits that name an index set. An open triangle at the top is an m* "
+        f"beyond the largest size, {max(settings.sizes)}."
     )
     return Figure("sample-complexity", "Sample complexity against the context length", caption, fig, data)
 
@@ -114,10 +118,10 @@ def _rates(found: Findings, source: str) -> Figure:
             text = f"{rate[line, column]:.2f}"[0 if rate[line, column] == 1 else 1 :] if trials else ""
             text = f"{text}\n({trials})" if found.adaptive and trials else text
             shade = "white" if rate[line, column] < 0.5 else figures.INK
-            ax.text(column + 0.5, line + 0.5, text, ha="center", va="center", fontsize=7.5, color=shade)
+            ax.text(column + 0.5, line + 0.5, text, ha="center", va="center", fontsize=7.5, color=shade, zorder=4)
     ax.grid(False)
     edge = _edges(found, sizes)
-    ax.plot(np.arange(len(lengths)) + 0.5, edge, color=figures.VERMILLION, marker="o", markersize=4, linewidth=1.5)
+    ax.plot(np.arange(len(lengths)) + 0.5, edge, color=figures.VERMILLION, linewidth=1.3)
     ax.set_xticks(np.arange(len(lengths)) + 0.5, [str(t) for t in lengths], rotation=45 if len(lengths) > 8 else 0)
     ax.set_yticks(np.arange(len(sizes)) + 0.5, [str(m) for m in sizes])
     ax.set_xlabel("context length T")
@@ -151,16 +155,24 @@ def _cost(found: Findings, source: str) -> Figure:
         runs = found.replays
         trials = [float(np.mean([run.trials[t] for run in runs])) for t in lengths]
         steps = [float(np.mean([run.steps[t] for run in runs])) for t in lengths]
-        panels = [("trials", [per_length] * len(lengths), trials), ("trial-steps", [found.steps[t] for t in lengths], steps)]
+        panels = [
+            ("trials", [per_length] * len(lengths), trials),
+            ("trial-steps", [found.steps[t] for t in lengths], steps),
+        ]
         behind = f"mean of {len(runs)} searches replayed on the grid's outcomes"
-    fig, axes = figures.new_figure("What the search saves", width=7.4, height=3.4, ncols=2)
+    fig, axes = figures.new_figure(
+        "What the search saves", width=7.4 if len(lengths) <= 8 else 10.5, height=3.4, ncols=2
+    )
     for ax, (unit, grid, search) in zip(axes, panels, strict=True):
         if grid is not None:
             ax.bar(place - 0.2, grid, 0.38, color=figures.SKY, label="grid")
-        ax.bar(place + (0.2 if grid is not None else 0), search, 0.38, color=figures.VERMILLION, label="adaptive search")
+        ax.bar(
+            place + (0.2 if grid is not None else 0), search, 0.38, color=figures.VERMILLION, label="adaptive search"
+        )
         ax.set_xticks(place, [str(t) for t in lengths], rotation=45 if len(lengths) > 8 else 0)
         ax.set_xlabel("context length T")
-        ax.set_ylabel(unit)
+        ax.set_ylabel(f"{unit} per length")
+        ax.yaxis.set_major_formatter("{x:,.0f}")
         total = f", {sum(search) / sum(grid):.0%} of the grid's" if grid is not None and sum(grid) else ""
         figures.panel_title(ax, f"{sum(search):,.0f} {unit}{total}")
         ax.set_ylim(0, 1.25 * max(*search, *(grid or [0]), 1))
@@ -172,7 +184,7 @@ def _cost(found: Findings, source: str) -> Figure:
         schema_overrides={"trials": pl.Float64, "steps": pl.Float64, "grid_steps": pl.Int64},
     )
     caption = (
-        f"Trials and trial-steps of the whole grid of {len(settings.sizes)} sizes × {settings.trials} trials at each length, "
+        f"Trials and trial-steps of the whole grid, {len(settings.sizes)} sizes × {settings.trials} trials per length, "
         f"and of an adaptive search that stops when its 95% interval of m* is one size wide or its ends are within a "
         f"factor {settings.precision:g} ({behind})."
     )

@@ -7,50 +7,20 @@ inserted in the generalisation bound of chapter 4: finite, and far above 1.
 
 from __future__ import annotations
 
-import functools
 import math
-from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 import polars as pl
 
-from krogh.engine import Trial, Trials, stack
-from krogh.engine.trial import DATA
-from krogh.errors import require, require_integer
-from krogh.lab import Claim, Experiment, Figure, Results, claim, experiment, figures, setting
+from krogh.engine import Trials
+from krogh.experiments.attention.validation_runs import Settings, runs_of, trials_of, typical_bound
+from krogh.lab import Claim, Experiment, Figure, Results, claim, experiment, figures
 from krogh.lab.statistics import Interval, percentile_interval, proportion
-from krogh.models.sparse_transformer import MATRICES, SparseTransformer
-from krogh.probes import Error
-from krogh.tasks.sparse_boolean import sparse_and
-from krogh.theory.trained_norms import trained_gap, trained_norms
-from krogh.training import Adam, Stopping, Training
-from krogh.training.losses import logistic
-from krogh.training.regimes import FullBatch
-from krogh.values import replaced
 
 SOURCE = "dissertation, Figure 4.3 left and §A.3.1"
 BOUND_SOURCE = "dissertation, Theorem A.4 with Lemma A.12"
-SUCCESS = 0.9901  # more than 0.99 of 10^4 validation examples
 FEWEST = 8  # replicates that a verdict needs
-OPTIMISER = Adam(1e-3, decay=1e-4, clip=1.0, decayed=MATRICES)
-
-
-@dataclass(frozen=True)
-class Settings:
-    n: int = setting(300, "bits of context, the source's T")
-    s: int = setting(3, "relevant bits")
-    sizes: tuple[int, ...] = setting((200, 50), "training samples m, above and below the threshold")
-    replicates: int = setting(40, "data sets per sample size")
-    restarts: int = setting(5, "runs per data set, of which the best is shown")
-    budget: int = setting(1000, "full-batch steps of a run")
-    validation: int = setting(10_000, "validation examples")
-    embedding: int = setting(64, "embedding dimension")
-    heads: int = setting(16, "attention heads")
-    embedding_dropout: float = setting(0.1, "dropout on embeddings; without it training is several times faster")
 
 
 @experiment("attention/validation-curves")
@@ -86,25 +56,7 @@ class ValidationCurves(Experiment[Settings]):
     keep_weights = True
 
     def trials(self, settings: Settings) -> list[Trials]:
-        sizes = settings.sizes
-        require(len(set(sizes)) == len(sizes) >= 2, f"sizes must be at least two different m; got sizes={sizes}")
-        for name in ("replicates", "restarts"):
-            require_integer(name, getattr(settings, name), 1)
-        task = sparse_and(settings.n, settings.s, unique=True)
-        for m in sizes:
-            task.check_sample(m)
-        model = SparseTransformer(settings.embedding, settings.heads, embedding_dropout=settings.embedding_dropout)
-        stopping = Stopping(settings.budget, SUCCESS, validation=settings.validation, early=False)
-        first = Trial(
-            task, model, Training(OPTIMISER, FullBatch(sizes[0]), stopping, "logistic"), init_seed=0, probes=(Error(),)
-        )
-        runs = []
-        for m in sizes:
-            trial = replaced(first, "training.regime.m", m)
-            for number in range(settings.replicates * settings.restarts):
-                # No two replicates begin with the same weights: they would not be independent.
-                runs.append(_seeded(trial, number // settings.restarts, number))
-        return stack(runs)
+        return trials_of(settings)
 
     def claims(self, results: Results[Settings]) -> list[Claim]:
         settings, runs = results.settings, runs_of(results)
@@ -144,7 +96,7 @@ class ValidationCurves(Experiment[Settings]):
             claim(
                 "fits-its-sample",
                 "Every run learns its training sample, whether or not it generalises; median training loss "
-                f"{runs['train_loss'].median():.1e} at the end, dropout off.",
+                f"{np.median(runs['train_loss'].to_numpy()):.1e} at the end, dropout off.",
                 source=SOURCE,
                 statistic="smallest training accuracy at the end, over all runs",
                 interval=_all_of(runs["train_accuracy"].min()),
@@ -168,7 +120,8 @@ class ValidationCurves(Experiment[Settings]):
             ),
             claim(
                 "bound-is-vacuous",
-                "The bound with the trained weights' norms is finite, and so large that it promises nothing.",
+                "The bound with the trained weights' norms is finite, and so large that it promises nothing: it would "
+                f"take m = {typical_bound(results)[1]:.1e} samples for it to fall to 1.",
                 source=BOUND_SOURCE,
                 statistic="gap promised by the bound with every constant (range over replicates)",
                 interval=Interval(float(np.median(bounds)), float(bounds.min()), float(bounds.max()), 1.0, "range"),
@@ -182,74 +135,6 @@ class ValidationCurves(Experiment[Settings]):
 
     def figures(self, results: Results[Settings]) -> list[Figure]:
         return [_curves_figure(results), _gap_figure(results)]
-
-
-def _seeded(trial: Trial, seed: int, init_seed: int) -> Trial:
-    """The trial with other seeds, without checking the rest of it again."""
-    given = tuple(np.asarray(number, np.uint32) for number in (seed, init_seed))
-    return eqx.tree_at(lambda old: (old.seed, old.init_seed), trial, given)
-
-
-# --- what is measured -----------------------------------------------------------------------------------------
-
-
-@functools.lru_cache(maxsize=4)
-def runs_of(results: Results[Settings]) -> pl.DataFrame:
-    """One row per run: its accuracies, and for the best run of each replicate (`chosen`) gap, norms and bounds."""
-    settings = results.settings
-    (cohort,) = ValidationCurves().trials(settings)
-    fitted, ids = cohort.fitted(), cohort.ids()
-    place = {int(identity): position for position, identity in enumerate(ids)}
-    table = results.table.select(
-        "id",
-        "seed",
-        "init_seed",
-        pl.col("training.regime.m").alias("m"),
-        pl.col("convergence_time").is_not_null().alias("passed"),
-        pl.col("accuracy").fill_nan(0.0).cast(pl.Float64).alias("final_accuracy"),
-        (1 - pl.col("curve.error").list.eval(pl.element().fill_nan(1.0)).list.min())
-        .cast(pl.Float64)
-        .alias("best_accuracy"),
-    )
-    fits = [training_fit(fitted[place[identity]], results.weights(identity)) for identity in table["id"].to_list()]
-    ranked = ["passed", "best_accuracy", "final_accuracy"]
-    table = table.with_columns(
-        train_accuracy=pl.Series([right for right, _ in fits]), train_loss=pl.Series([loss for _, loss in fits])
-    )
-    best = table.sort(ranked, descending=True, maintain_order=True).group_by("m", "seed", maintain_order=True).first()
-    bounds = [_bounds(results.weights(row["id"]), row["m"], settings) for row in best.iter_rows(named=True)]
-    best = pl.concat([best.select("id"), pl.DataFrame(bounds)], how="horizontal").with_columns(chosen=pl.lit(True))
-    joined = table.join(best, on="id", how="left", maintain_order="left")
-    return joined.with_columns(
-        gap=pl.col("train_accuracy") - pl.col("final_accuracy"),
-        best_gap=pl.col("train_accuracy") - pl.col("best_accuracy"),
-        chosen=pl.col("chosen").fill_null(False),
-    )
-
-
-def training_fit(trial: Trial, weights: dict[str, np.ndarray]) -> tuple[float, float]:
-    """Accuracy and mean loss of trained weights on the trial's own training sample, dropout off."""
-    right, loss = _fit(trial, {name: jnp.asarray(array) for name, array in weights.items()})
-    return float(right), float(loss)
-
-
-@jax.jit
-def _fit(trial: Trial, params: dict[str, jax.Array]) -> tuple[jax.Array, jax.Array]:
-    regime = trial.training.regime
-    raw, weight = regime.batch(trial.task, regime.sample(trial.task, trial.key(DATA)), None)
-    assert weight is not None
-    x, y, truth = trial.task.decode(raw)
-    prediction = trial.model.predict(params, x)
-    # A sum of m shares 1/m may miss 1 in its last bit: count, and divide once.
-    wrong = jnp.sum(trial.task.error(prediction, truth) * (weight > 0).astype(jnp.float32))
-    return 1.0 - wrong * jnp.max(weight), jnp.sum(logistic(prediction, y) * weight)
-
-
-def _bounds(weights: dict[str, np.ndarray], m: int, settings: Settings) -> dict[str, float]:
-    norms = trained_norms(weights, settings.heads)
-    largest = {name: float(getattr(norms, name).max()) for name in ("value", "value_21", "query_key", "query_key_21")}
-    named = largest | {name: getattr(norms, name) for name in ("token_norm", "query_norm", "readout")}
-    return named | trained_gap(norms, settings.n + 1, m)
 
 
 def _succeeded(best: pl.DataFrame, m: int) -> Interval:
@@ -298,7 +183,7 @@ def _curves_figure(results: Results[Settings]) -> Figure:
         f"Validation accuracy of a one-layer Transformer on {settings.s}-sparse conjunctions of T = {settings.n} bits, "
         f"the best of {settings.restarts} runs for each of {settings.replicates} data sets (thin) and the median over "
         "data sets (thick). A run passes when its accuracy exceeds 0.99 at some evaluation. Training accuracy at the "
-        f"end is {runs_of(results)['train_accuracy'].mean():.2%} on average over all runs."
+        f"end is {runs_of(results)['train_accuracy'].to_numpy().mean():.2%} on average over all runs."
     )
     return Figure(
         "validation-curves", "Validation curves above and below the threshold", caption, fig, pl.concat(tables)
@@ -307,45 +192,34 @@ def _curves_figure(results: Results[Settings]) -> Figure:
 
 def _gap_figure(results: Results[Settings]) -> Figure:
     settings, best = results.settings, runs_of(results).filter("chosen")
-    sizes = sorted(settings.sizes)
-    fig, ax = figures.new_figure("The bound falls with m like the gap, orders of magnitude above it", height=4.2)
-    floor = 0.5 / settings.validation
-    jitter = np.random.default_rng(0).uniform(-0.03, 0.03, len(best))
-    ax.plot(
-        best["m"] * np.exp(jitter),
-        np.maximum(best["gap"].to_numpy(), floor),
-        linestyle="none",
-        marker="o",
-        markersize=3,
-        alpha=0.4,
-        color=figures.BLUE,
-    )
-    means = [float(best.filter(m=m)["gap"].mean() or 0.0) for m in sizes]
-    ax.plot(sizes, np.maximum(means, floor), color=figures.BLUE, marker="s", label="measured, mean over data sets")
-    grid = np.geomspace(0.8 * sizes[0], 1.25 * sizes[-1], 50)
-    rate = np.sqrt(np.log(settings.n) / grid)
-    ax.plot(grid, rate, color=figures.INK, linestyle=":", label="√(log T / m)")
-    for name, color, label in (
-        ("gap_shape", figures.ORANGE, "bound, constants of the cover hidden"),
-        ("gap_explicit", figures.VERMILLION, "bound, every constant"),
-    ):
-        low, middle, high = ([float(best.filter(m=m)[name].quantile(q) or 0.0) for m in sizes] for q in (0.0, 0.5, 1.0))
-        figures.interval_band(ax, sizes, low, middle, high, color=color, label=label)
+    sizes, floor = sorted(settings.sizes), 0.5 / settings.validation
+    curve, needed = typical_bound(results)
+    fig, ax = figures.new_figure("The gap is small long before the bound says anything", width=6.4, height=4.2)
+    places = best["m"].to_numpy() * np.exp(np.random.default_rng(0).uniform(-0.2, 0.2, len(best)))
+    gaps = np.maximum(best["gap"].to_numpy(), floor)
+    ax.plot(places, gaps, linestyle="none", marker="o", markersize=3, alpha=0.4, color=figures.BLUE)
+    means = [max(float(best.filter(m=m)["gap"].to_numpy().mean()), floor) for m in sizes]
+    ax.plot(sizes, means, color=figures.BLUE, marker="s", label="measured, mean over data sets")
+    m = curve["m"].to_numpy()
+    ax.plot(m, np.sqrt(np.log(settings.n) / m), color=figures.INK, linestyle=":", label="√(log T / m)")
+    ax.plot(m, curve["gap_shape"], color=figures.ORANGE, label="bound, constants of the cover hidden")
+    ax.plot(m, curve["gap_explicit"], color=figures.VERMILLION, label="bound, every constant")
     ax.axhline(1.0, color=figures.MUTED, linewidth=0.9)
-    ax.annotate("says nothing above 1", (0.01, 1.0), xycoords=ax.get_yaxis_transform(), va="bottom", fontsize=8.5)
-    figures.log_axis_labels(ax, "x", values=sizes)
-    ax.set_yscale("log")
+    place = ax.get_yaxis_transform()
+    ax.annotate("a bound above 1 says nothing", (0.3, 1.15), xycoords=place, va="bottom", fontsize=8.5)
+    figures.log_axis_labels(ax, "both")
+    ax.set_ylim(0.4 * floor, None)
     ax.set_xlabel("training samples m")
     ax.set_ylabel("accuracy gap, training − validation")
-    figures.legend(ax, loc="center right", bbox_to_anchor=(1.0, 0.62))
+    figures.legend(ax, loc="lower right")
     figures.source_note(fig, BOUND_SOURCE)
-    medians = {
-        name: float(best[name].median() or 0.0) for name in ("value_21", "query_key_21", "token_norm", "readout")
-    }
+    names = ("value_21", "query_key_21", "token_norm", "readout")
+    medians = {name: float(np.median(best[name].to_numpy())) for name in names}
     caption = (
         f"Gap at the end of training (dots: best runs of the data sets; a gap of 0 or less is drawn at {floor:.1g}), "
-        f"beside the bound with the trained norms, range over data sets. Medians: largest ‖W_V‖₂,₁ of a head "
-        f"{medians['value_21']:.3g}, largest ‖W_QK‖₂,₁ {medians['query_key_21']:.3g}, token norm "
-        f"{medians['token_norm']:.3g}, read-out norm {medians['readout']:.3g}."
+        f"and the bound with the norms of a typical trained network, T = {settings.n}: it falls to 1 at "
+        f"m = {needed:.1e}. Medians over networks: largest ‖W_V‖₂,₁ of a head {medians['value_21']:.3g}, largest "
+        f"‖W_QK‖₂,₁ {medians['query_key_21']:.3g}, token norm {medians['token_norm']:.3g}, read-out norm "
+        f"{medians['readout']:.3g}."
     )
     return Figure("generalisation-gap", "The generalisation gap and its bound", caption, fig, best)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from krogh.errors import require, require_integer, unknown
@@ -94,6 +93,7 @@ class Plan:
     """What a panel trains at given settings; `budget` in steps."""
 
     panel: Panel
+    architectures: tuple[str, ...]
     lengths: tuple[int, ...]
     seeds: int
     threshold: float
@@ -218,38 +218,3 @@ def published_exponent(index_law: str, architecture: str, lengths: Iterable[int]
     if len(chosen) < 2:
         return None
     return growth_exponent(points(chosen, [known[length] for length in chosen])).value
-
-
-# --- drawing ------------------------------------------------------------------------------------------------
-
-
-def draw_curve(
-    ax: Any, measured: Curve, *, color: str, label: str, linestyle: str = "-", published: Mapping[int, float] = {}
-) -> None:
-    """Means with their intervals, every run as a thin line, the source's values as open markers."""
-    lengths = list(measured.runs)
-    by_run = np.stack([measured.runs[length] for length in lengths], axis=1)
-    for run in by_run:
-        ax.plot(lengths, np.where(np.isfinite(run), run, np.nan), color=color, linewidth=0.5, alpha=0.5)
-    means = [measured.mean(length) for length in lengths]
-    low, value, high = ([getattr(mean, part) for mean in means] for part in ("low", "value", "high"))
-    figures.interval_band(ax, lengths, low, value, high, color=color, linestyle=linestyle)
-    if np.isfinite(value).any():
-        figures.direct_label(ax, lengths, value, label, color=color)
-    shown = [length for length in lengths if length in published]
-    ax.plot(
-        shown,
-        [published[length] for length in shown],
-        linestyle="none",
-        marker="o",
-        markersize=5.5,
-        markerfacecolor="none",
-        markeredgecolor=color,
-    )
-
-
-def missed(measured: Iterable[Curve]) -> str:
-    """How many runs did not get there, in words for a caption."""
-    runs = [one for curve in measured for one in curve.runs.values()]
-    count, total = int(sum(np.isinf(one).sum() for one in runs)), sum(one.size for one in runs)
-    return f"all {total} runs reached it" if not count else f"{count} of {total} runs did not reach it"

@@ -1,0 +1,419 @@
+"""Figures 4.3 and 4.4 on tables whose law is known: each claim must come out as the law says, for it and against it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.figure import Figure as Drawing
+
+from krogh.engine import Trials
+from krogh.engine.checking import CONVERGED, FAILED
+from krogh.engine.lane import Finished
+from krogh.engine.records import recorded, with_fields
+from krogh.engine.trial import DATA
+from krogh.errors import KroghError
+from krogh.experiments.attention import attention_networks, attention_weights, validation_runs
+from krogh.experiments.attention.attention_networks import Network
+from krogh.experiments.attention.attention_weights import AttentionWeights
+from krogh.experiments.attention.parity import AttentionParity, plateau_shares
+from krogh.experiments.attention.validation_curves import ValidationCurves
+from krogh.lab import Experiment, Results, figures, run_study
+from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
+from krogh.lab.weights import write_weights
+
+SCALES = ("smoke", "laptop", "paper")
+EXPERIMENTS = (ValidationCurves, AttentionWeights, AttentionParity)
+FIRST_WEIGHTS = jax.jit(jax.vmap(lambda trial: trial.initial_params()))
+
+
+def table_of(cohorts: list[Trials], law: Callable[[Trials, int], dict[str, Any]]) -> pl.DataFrame:
+    """What the engine would record if each trial ended as `law` says: time, error, and curves by column."""
+    tables, first = [], 0
+    for cohort in cohorts:
+        template, count = cohort.template, len(cohort)
+        budget = int(template.training.stopping.budget)
+        ends = [law(cohort, position) for position in range(count)]
+        times = np.array([end.get("time", math.inf) for end in ends])
+        solved = times <= budget
+        steps = np.where(solved & template.training.stopping.early, np.minimum(times, budget), budget).astype(np.int32)
+        curves = None
+        if template.probes:
+            grid = np.arange(template.probe_rows) * template.probe_every
+            names = template.curve_columns()
+            curves = np.stack([np.stack([end[name](grid) for name in names], axis=1) for end in ends])
+        ended = Finished(
+            position=np.arange(count),
+            status=np.where(solved, CONVERGED, FAILED),
+            steps=steps,
+            reached=np.where(solved, times, -1).astype(np.int32),
+            error=np.array([end["final"] for end in ends], np.float32),
+            runs=np.ones(count, np.int32),
+            loss=np.zeros(count, np.float32),
+            curves=None if curves is None else curves.astype(np.float32),
+        )
+        records = recorded(cohort, cohort.ids(), ended, first)
+        tables.append(with_fields(cohort, ended.position, records).collect())
+        first += count
+    return pl.concat(tables, how="diagonal_relaxed").drop("order")
+
+
+def keep_initial_weights(cohorts: list[Trials], folder: Path, size: float = 1.0) -> Path:
+    """Weights as drawn, `size` times as large, in the place of trained ones."""
+    for cohort in cohorts:
+        first = FIRST_WEIGHTS(cohort.take(np.arange(len(cohort))))
+        write_weights(folder, cohort.ids(), {name: size * np.asarray(leaf) for name, leaf in first.items()})
+    return folder
+
+
+def verdicts(experiment: Experiment[Any], results: Results[Any]) -> dict[str, str]:
+    claims = experiment.claims(results)
+    assert len({claim.name for claim in claims}) == len(claims)
+    assert all(claim.source_value for claim in claims)
+    return {claim.name: claim.verdict for claim in claims}
+
+
+def drawn(experiment: Experiment[Any], results: Results[Any]) -> dict[str, pl.DataFrame]:
+    with figures.style():
+        made = experiment.figures(results)
+    for figure in made:
+        assert isinstance(figure.drawing, Drawing) and len(figure.data) and figure.title and figure.caption
+        figure.drawing.draw_without_rendering()
+    return {figure.name: figure.data for figure in made}
+
+
+@pytest.mark.parametrize("kind", EXPERIMENTS)
+@pytest.mark.parametrize("scale", SCALES)
+def test_trials_of_every_scale_can_be_built(kind, scale):
+    experiment = kind()
+    cohorts = experiment.trials(experiment.settings(scale))
+    ids = np.concatenate([cohort.ids() for cohort in cohorts])
+    assert len(np.unique(ids)) == len(ids)
+    if scale == "smoke":
+        assert len(cohorts) == 1 and len(ids) <= 8
+
+
+# --- validation curves ----------------------------------------------------------------------------------------
+
+CURVES = {"n": 20, "sizes": (60, 20), "replicates": 20, "restarts": 2, "budget": 60, "embedding": 8, "heads": 2}
+
+
+def curves(
+    accuracy: Callable[[int, int, int], float],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    size: float = 10.0,
+    **changes: Any,
+) -> tuple[ValidationCurves, Results[Any]]:
+    """Results whose runs rise to accuracy(m, replicate, restart), on networks that were not trained."""
+    experiment = ValidationCurves()
+    settings = experiment.settings("paper", CURVES | changes)
+    cohorts = experiment.trials(settings)
+
+    def law(cohort: Trials, position: int) -> dict[str, Any]:
+        trial = cohort[position]
+        best = accuracy(int(trial.training.regime.m), int(trial.seed), int(trial.init_seed) % settings.restarts)
+        time = 30 if best > 0.99 else math.inf
+        return {"time": time, "final": 1 - best, "error": lambda grid: np.where(grid < 30, 0.5, 1 - best)}
+
+    monkeypatch.setattr(validation_runs, "training_fit", lambda trial, weights: (1.0, 1e-5))
+    return experiment, Results(table_of(cohorts, law), settings, "paper", keep_initial_weights(cohorts, folder, size))
+
+
+def test_curves_like_the_sources_are_reproduced(tmp_path, monkeypatch):
+    experiment, results = curves(
+        lambda m, replicate, restart: 1.0 if m == 60 or replicate % 5 == 0 else 0.7 + 0.01 * restart,
+        tmp_path,
+        monkeypatch,
+    )
+    assert set(verdicts(experiment, results).values()) == {REPRODUCED}
+    data = drawn(experiment, results)
+    assert data["validation-curves"].group_by("m", "step").len()["len"].unique().to_list() == [20]
+    gaps = data["generalisation-gap"]
+    assert len(gaps) == 40 and gaps["gap_explicit"].is_finite().all()
+    assert gaps.filter(m=60)["gap"].max() == pytest.approx(0, abs=1e-6)
+
+
+def test_curves_that_all_generalise_or_none_are_not_reproduced(tmp_path, monkeypatch):
+    found = verdicts(*curves(lambda *_: 1.0, tmp_path / "all", monkeypatch))
+    assert found["generalises-m60"] == REPRODUCED and found["overfits-m20"] == NOT_REPRODUCED
+    assert found["gap-shrinks"] == NOT_REPRODUCED, "no gap anywhere"
+    found = verdicts(*curves(lambda *_: 0.8, tmp_path / "none", monkeypatch))
+    assert found["generalises-m60"] == NOT_REPRODUCED and found["overfits-m20"] == REPRODUCED
+
+
+def test_one_run_that_misses_its_sample_is_enough(tmp_path, monkeypatch):
+    experiment, results = curves(lambda *_: 1.0, tmp_path, monkeypatch)
+    fits = iter([(0.95, 0.1)] + [(1.0, 1e-5)] * 1000)
+    monkeypatch.setattr(validation_runs, "training_fit", lambda trial, weights: next(fits))
+    assert verdicts(experiment, results)["fits-its-sample"] == NOT_REPRODUCED
+
+
+def test_a_bound_below_one_is_no_vacuous_one(tmp_path, monkeypatch):
+    found = verdicts(*curves(lambda *_: 1.0, tmp_path, monkeypatch, size=0.1))
+    assert found["bound-is-vacuous"] == NOT_REPRODUCED
+
+
+def test_the_best_restart_is_chosen(tmp_path, monkeypatch):
+    """Only the second run of each replicate generalises; it must be the one that counts and is shown."""
+    experiment, results = curves(
+        lambda m, replicate, restart: 1.0 if restart else 0.6, tmp_path, monkeypatch, replicates=8
+    )
+    runs = validation_runs.runs_of(results)
+    assert len(runs) == 32 and runs.filter("chosen")["init_seed"].to_list() == [2 * seed + 1 for seed in range(8)] * 2
+    assert runs.filter("chosen")["passed"].all() and runs.filter(~pl.col("chosen"))["gap_explicit"].is_null().all()
+    shown = drawn(experiment, results)["validation-curves"]
+    assert shown.filter(step=60)["accuracy"].min() == pytest.approx(1.0)
+
+
+def test_few_replicates_decide_nothing(tmp_path, monkeypatch):
+    found = verdicts(*curves(lambda m, *_: float(m == 60), tmp_path, monkeypatch, replicates=7))
+    assert set(found.values()) == {INCONCLUSIVE}
+
+
+def test_replicates_share_data_between_restarts_and_weights_with_nobody():
+    experiment = ValidationCurves()
+    (cohort,) = experiment.trials(experiment.settings("paper", {"replicates": 3, "restarts": 2}))
+    seen = [(int(trial.training.regime.m), int(trial.seed), int(trial.init_seed)) for trial in cohort]
+    assert seen[:6] == [(200, 0, 0), (200, 0, 1), (200, 1, 2), (200, 1, 3), (200, 2, 4), (200, 2, 5)]
+    assert [m for m, _, _ in seen[6:]] == [50] * 6
+
+
+def test_the_training_accuracy_is_that_of_the_trials_own_sample():
+    """Of the smaller m, in a cohort that has room for the larger, against the sample drawn with room for m alone."""
+    experiment = ValidationCurves()
+    (cohort,) = experiment.trials(experiment.settings("smoke", {"sizes": (60, 25)}))
+    trial: Any = cohort[5]
+    sample = trial.task.decode(trial.training.regime.sample(trial.task, trial.key(DATA)))
+    assert sample.y.shape == (25,)
+    rng = np.random.default_rng(0)
+    shapes = jax.eval_shape(trial.initial_params)
+    weights = {name: 0.5 * rng.standard_normal(leaf.shape).astype(np.float32) for name, leaf in shapes.items()}
+    params = {name: jnp.asarray(leaf) for name, leaf in weights.items()}
+    f, y = np.asarray(jax.jit(trial.model.predict)(params, sample.x)), np.asarray(sample.y)
+    accuracy, loss = validation_runs.training_fit(cohort.fitted()[5], weights)
+    assert 0 < accuracy < 1 and accuracy == pytest.approx(np.mean(f * y > 0), abs=1e-6)
+    assert loss == pytest.approx(np.mean(np.logaddexp(0, -f * y)), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sizes": (50,)}, "at least two different m"),
+        ({"sizes": (50, 50)}, "at least two different m"),
+        ({"sizes": (200, 3)}, "m=3 examples cannot single out"),
+        ({"restarts": 0}, "restarts"),
+        ({"heads": 5}, "heads must divide"),
+        ({"budget": 1005}, "multiple of check_every"),
+    ],
+)
+def test_settings_of_curves_are_checked(changes, message):
+    experiment = ValidationCurves()
+    with pytest.raises(KroghError, match=message):
+        experiment.trials(experiment.settings("paper", changes))
+
+
+# --- attention weights ----------------------------------------------------------------------------------------
+
+
+def looking(
+    monkeypatch: pytest.MonkeyPatch, relevant: float, *, accuracy: float = 1.0, zeros: bool = True, networks: int = 6
+) -> tuple[AttentionWeights, Results[Any]]:
+    """Networks whose weight on the relevant positions is `relevant` where the label is 0, and spread where it is 1.
+
+    It is shared among the relevant bits that are 0 (`zeros`), or else among those that are 1.
+    """
+    experiment = AttentionWeights()
+    settings = experiment.settings("paper", {"networks": networks})
+    support, rng = list(settings.support), np.random.default_rng(0)
+    made = []
+    for rate in settings.embedding_dropouts:
+        for seed in range(networks):
+            bits = rng.random((settings.samples, settings.n)) < 0.79
+            labels = bits[:, support].all(axis=1)
+            weights = np.full((settings.samples, 1, settings.n + 1), 1.0)
+            weights[:, :, support] = 0.0
+            weights *= (1 - relevant) / weights.sum(axis=2, keepdims=True)
+            wanted = bits[:, support] != zeros
+            wanted[~wanted.any(axis=1)] = True
+            share = wanted / wanted.sum(axis=1, keepdims=True)
+            weights[:, 0, support] = relevant * share
+            weights[labels] = 1 / (settings.n + 1)
+            made.append(Network(rate, seed, accuracy, weights, labels, bits))
+    for module in (attention_networks, attention_weights):
+        monkeypatch.setattr(module, "networks_of", lambda results: made)
+    return experiment, Results(pl.DataFrame(), settings, "paper")
+
+
+def test_a_head_that_looks_for_zeros_is_reproduced(monkeypatch):
+    experiment, results = looking(monkeypatch, 0.99)
+    assert set(verdicts(experiment, results).values()) == {REPRODUCED}
+    data = drawn(experiment, results)
+    assert len(data["attention-weights"]) == 2 * 100 * 51
+    table = data["attention-masses"]
+    assert table.filter(label=0)["relevant_mass"].mean() == pytest.approx(0.99)
+    assert table.filter(label=1)["irrelevant_mass"].mean() == pytest.approx(47 / 51), "label 1 is reported beside it"
+
+
+def test_a_head_that_looks_everywhere_is_not(monkeypatch):
+    found = verdicts(*looking(monkeypatch, 0.5))
+    assert found["relevant-mass-dropout-0.1"] == found["relevant-mass-dropout-0"] == NOT_REPRODUCED
+    assert found["irrelevant-weight-dropout-0"] == REPRODUCED, "0.5 over 48 positions is thin"
+    assert verdicts(*looking(monkeypatch, 0.99, accuracy=0.99))["accuracy-dropout-0.1"] == NOT_REPRODUCED
+
+
+def test_a_head_that_looks_for_ones_is_not(monkeypatch):
+    found = verdicts(*looking(monkeypatch, 0.99, zeros=False))
+    assert found["input-dependent-dropout-0"] == NOT_REPRODUCED and found["relevant-mass-dropout-0"] == REPRODUCED
+
+
+def test_one_sizeable_irrelevant_weight_counts(monkeypatch):
+    experiment, results = looking(monkeypatch, 0.99)
+    for network in attention_networks.networks_of(results):
+        row = np.flatnonzero(~network.labels)[0]
+        network.weights[row] = 0.0
+        network.weights[row, 0, [5, 7]] = 0.8, 0.2
+    found = verdicts(experiment, results)
+    assert found["irrelevant-weight-dropout-0.1"] == NOT_REPRODUCED and found["relevant-mass-dropout-0.1"] == REPRODUCED
+
+
+def test_few_networks_decide_nothing(monkeypatch):
+    experiment, results = looking(monkeypatch, 0.99, networks=5)
+    assert set(verdicts(experiment, results).values()) == {INCONCLUSIVE}
+    drawn(experiment, results)
+
+
+def test_the_networks_are_looked_at_on_their_own_hold_out_samples(tmp_path):
+    experiment = AttentionWeights()
+    settings = experiment.settings("smoke")
+    (cohort,) = experiment.trials(settings)
+    table = table_of([cohort], lambda cohort, position: {"final": 0.25})
+    results = Results(table, settings, "smoke", keep_initial_weights([cohort], tmp_path))
+    networks = attention_networks.networks_of(results)
+    assert [(network.dropout, network.seed) for network in networks] == [(0.0, 0), (0.0, 1)]
+    trial: Any = cohort[1]
+    x = trial.validation(20).x
+    np.testing.assert_array_equal(networks[1].bits, np.asarray(x) < 0)
+    np.testing.assert_array_equal(networks[1].labels, (np.asarray(x)[:, [1, 4, 9]] < 0).all(axis=1))
+    weights = jax.jit(trial.model.attention)(results.weights(cohort.ids()[1]), x)
+    np.testing.assert_allclose(networks[1].weights, np.asarray(weights), rtol=1e-5)
+    assert networks[1].accuracy == 0.75 and networks[1].weights.shape == (20, 1, 13)
+    assert set(verdicts(experiment, results).values()) == {INCONCLUSIVE}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"support": (5, 5, 30)}, "must not repeat"),
+        ({"support": (5, 20, 50)}, "support must lie in 0..49"),
+        ({"embedding_dropouts": (0.1, 0.1)}, "different rates"),
+        ({"embedding_dropouts": (1.0,)}, "share in"),
+        ({"samples": 20_000}, "samples are the first"),
+        ({"m": 0}, "m must be"),
+    ],
+)
+def test_settings_of_weights_are_checked(changes, message):
+    experiment = AttentionWeights()
+    with pytest.raises(KroghError, match=message):
+        experiment.trials(experiment.settings("paper", changes))
+
+
+# --- parities -------------------------------------------------------------------------------------------------
+
+
+def parities(
+    time: Callable[[int, int], float], plateau: float = 0.8, **changes: Any
+) -> tuple[AttentionParity, Results[Any]]:
+    """Losses at ln 2 for the share `plateau` of the time, then at 0.3."""
+    experiment = AttentionParity()
+    settings = experiment.settings("paper", {"embedding": 8, "heads": 2, "batch_size": 4} | changes)
+
+    def law(cohort: Trials, position: int) -> dict[str, Any]:
+        at = time(cohort.template.task.n, int(cohort[position].seed))
+        leaves = plateau * (at if math.isfinite(at) else 1e9)
+
+        def loss(grid: np.ndarray) -> np.ndarray:
+            return np.where(grid == 0, np.nan, np.where(grid < leaves, math.log(2) + 0.005, 0.3))
+
+        return {
+            "time": at,
+            "final": 0.0 if math.isfinite(at) else 0.5,
+            "error": lambda grid: np.where(grid < leaves, 0.5, 0.1),
+            "batch_loss": loss,
+        }
+
+    return experiment, Results(table_of(experiment.trials(settings), law), settings, "paper")
+
+
+def test_sudden_transitions_are_reproduced():
+    experiment, results = parities(lambda n, seed: (500 if n == 10 else 2500) + 10 * seed)
+    assert set(verdicts(experiment, results).values()) == {REPRODUCED}
+    shares = plateau_shares(results.table.filter(pl.col("task.n") == 15))
+    assert len(shares) == 20 and np.all(np.abs(shares - 0.8) < 0.01)
+    data = drawn(experiment, results)["loss-curves"]
+    assert set(data["n"].unique()) == {10, 15} and data["loss"].is_not_nan().all()
+
+
+def test_parities_that_fall_at_once_or_never_are_not():
+    found = verdicts(*parities(lambda n, seed: 1000 + 10 * seed, plateau=0.2))
+    assert found["plateau-T10"] == found["plateau-T15"] == NOT_REPRODUCED
+    assert found["longer-contexts-take-longer"] == INCONCLUSIVE, "the same times for both"
+    experiment, results = parities(lambda n, seed: math.inf)
+    found = verdicts(experiment, results)
+    assert found["learns-T10"] == found["learns-T15"] == NOT_REPRODUCED
+    assert found["plateau-T10"] == INCONCLUSIVE and found["longer-contexts-take-longer"] == INCONCLUSIVE
+    drawn(experiment, results)
+
+
+def test_longer_contexts_that_are_quicker_are_not():
+    found = verdicts(*parities(lambda n, seed: (3000 if n == 10 else 500) + 10 * seed))
+    assert found["longer-contexts-take-longer"] == NOT_REPRODUCED
+
+
+def test_eight_tenths_of_ten_seeds_cannot_be_told():
+    """Ten of ten may come from a share below 0.8: the sources' ten seeds are too few for their own criterion."""
+    found = verdicts(*parities(lambda n, seed: 500.0 * n / 10, seeds=(10, 10)))
+    assert found["learns-T10"] == INCONCLUSIVE
+    found = verdicts(*parities(lambda n, seed: 500.0 if seed % 2 else math.inf))
+    assert found["learns-T10"] == NOT_REPRODUCED, "half of twenty"
+
+
+def test_the_plateau_is_near_ln_2_from_both_sides():
+    """Losses of 0.70 and 0.68 are near, 0.71 and 0.67 are not: a loss far above chance is no plateau."""
+    for loss, near in ((0.70, 1.0), (0.6835, 1.0), (0.71, 0.0), (0.67, 0.0)):
+        steps = list(range(0, 110, 10))
+        row = {"curve.step": [steps], "curve.batch_loss": [[math.nan] + [loss] * 10], "convergence_time": [100]}
+        assert plateau_shares(pl.DataFrame(row)).tolist() == [near]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seeds": (3,)}, "seeds must be one per n"),
+        ({"budgets": (100, 200, 300)}, "budgets must be one per n"),
+        ({"ns": (10, 10)}, "different numbers of bits"),
+        ({"ns": (2, 15)}, "s"),
+    ],
+)
+def test_settings_of_parities_are_checked(changes, message):
+    experiment = AttentionParity()
+    with pytest.raises(KroghError, match=message):
+        experiment.trials(experiment.settings("paper", changes))
+
+
+# --- for real -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", EXPERIMENTS)
+def test_smoke_runs_decide_nothing(kind, tmp_path):
+    study = run_study(kind(), "smoke", tmp_path)
+    assert study.status == "complete" and {claim.verdict for claim in study.claims} == {INCONCLUSIVE}
+    assert study.summary["figures"]

@@ -1,0 +1,105 @@
+"""Experiments that keep weights: claims and figures read the very weights that a trial's record was measured on."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import polars as pl
+import pytest
+
+from krogh.engine import stack
+from krogh.engine.trial import Trial
+from krogh.errors import KroghError
+from krogh.lab import Results, run_study
+from krogh.lab.claim import claim
+from krogh.lab.statistics import proportion
+from krogh.lab.study import check_study
+from krogh.lab.weights import weight_ids
+
+CHANGES = {"widths": (8, 12), "seeds": 5, "budget": 60}
+
+
+@pytest.fixture(scope="module")
+def keeping(tiny):
+    """The tiny experiment, with a claim that is about its weights."""
+
+    class Keeping(tiny.Tiny):
+        keep_weights = True
+
+        def claims(self, results):
+            self.seen = {row["id"]: results.weights(row["id"]) for row in results.table.iter_rows(named=True)}
+            long = sum(float(np.linalg.norm(weights["W"])) > 0 for weights in self.seen.values())
+            words = {"source": self.source, "statistic": "share of networks with weights"}
+            interval = proportion(long, len(self.seen))
+            return [claim("weights", "All have some.", **words, interval=interval, at_least=0.5, trials=long)]
+
+    return Keeping
+
+
+@pytest.fixture(scope="module")
+def kept(keeping, tmp_path_factory):
+    experiment = keeping()
+    study = run_study(experiment, "smoke", tmp_path_factory.mktemp("kept"), changes=CHANGES)
+    return experiment, study, pl.read_parquet(study.folder / "trials.parquet")
+
+
+def trials_of(experiment) -> dict[int, Trial]:
+    cohorts = experiment.trials(experiment.settings("smoke", CHANGES))
+    return {int(stack([trial])[0].ids()[0]): trial for cohort in cohorts for trial in cohort}
+
+
+def test_the_weights_are_those_the_record_was_measured_on(kept):
+    """Read inside `claims`, one set per row, each giving exactly the recorded accuracy on the trial's own sample."""
+    experiment, study, table = kept
+    assert study.claims[0].trials == 10 and len(experiment.seen) == 10
+    trials = trials_of(experiment)
+    right = jax.jit(lambda trial, params, x, truth: trial.task.error(trial.model.predict(params, x), truth).mean())
+    for row in table.iter_rows(named=True):
+        trial, weights = trials[row["id"]], experiment.seen[row["id"]]
+        assert weights["W"].shape == (row["model.width"], 8)
+        examples = trial.validation()
+        assert float(right(trial, weights, examples.x, examples.truth)) == pytest.approx(row["error"], abs=1e-6)
+        assert not np.array_equal(weights["W"], trial.initial_params()["W"])
+    assert set(weight_ids(study.folder / "weights").tolist()) == set(table["id"])
+
+
+def test_running_again_reads_them_again(kept, keeping):
+    _, study, _ = kept
+    experiment = keeping()
+    again = run_study(experiment, "smoke", study.folder.parents[1], changes=CHANGES)
+    assert again.claims == study.claims and len(experiment.seen) == 10
+    assert again.summary["engine"]["trained_steps"] == study.summary["engine"]["trained_steps"]
+
+
+def test_an_interrupted_study_has_the_weights_of_every_record(keeping, kept, tmp_path):
+    def interrupt(progress):
+        if progress.done >= 4:
+            raise KeyboardInterrupt
+
+    first = run_study(keeping(), "smoke", tmp_path, changes=CHANGES, show=interrupt)
+    assert first.status == "interrupted" and 4 <= first.summary["engine"]["trials"] < 10
+    experiment = keeping()
+    second = run_study(experiment, "smoke", tmp_path, changes=CHANGES)
+    assert (second.status, second.claims) == ("complete", kept[1].claims)
+    for identity, weights in kept[0].seen.items():
+        for name, leaf in weights.items():
+            np.testing.assert_array_equal(experiment.seen[identity][name], leaf)
+
+
+def test_records_without_weights_are_refused(tiny, keeping, tmp_path):
+    run_study(tiny.Tiny(), "smoke", tmp_path, changes=CHANGES)
+    with pytest.raises(KroghError, match="10 trials whose weights were not kept"):
+        check_study(keeping(), "smoke", tmp_path, changes=CHANGES)
+    with pytest.raises(KroghError, match="10 trials whose weights were not kept"):
+        run_study(keeping(), "smoke", tmp_path, changes=CHANGES)
+
+
+def test_weights_that_are_not_there(kept, tiny, tmp_path):
+    _, study, table = kept
+    nowhere = Results(table, None, "smoke")
+    with pytest.raises(KroghError, match="keep_weights = True"):
+        nowhere.weights(table["id"][0])
+    with pytest.raises(KroghError, match="no weights of trial 1 in"):
+        Results(table, None, "smoke", study.folder / "weights").weights(1)
+    with pytest.raises(KroghError, match="no weights of trial"):
+        Results(table, None, "smoke", tmp_path / "weights").weights(table["id"][0])

@@ -132,6 +132,7 @@ def one_lane(running: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 def tail_ready(base: krogh.Trial, monkeypatch: pytest.MonkeyPatch) -> None:
     """A smaller block of 4 for the last trials of a block of 16, its program there when they need it."""
     monkeypatch.setattr(lane, "RUNG", 4)
+    monkeypatch.setattr(lane, "LEAST_RUNG", 4)
     template = krogh.stack([base])[0].fitted().template
     compiling.requested(template, Plan(4, 4), jax.local_devices()[0])[0].result()
 

@@ -164,9 +164,7 @@ def _finite(params: Parameters) -> Bool[Array, ""]:
     return jnp.isfinite(sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(params)))
 
 
-def _may_pass(
-    trial: Trial, allowed: Float[Array, ""], total: Array, squares: Array, number: Any
-) -> Bool[Array, ""]:
+def _may_pass(trial: Trial, allowed: Float[Array, ""], total: Array, squares: Array, number: Any) -> Bool[Array, ""]:
     """Whether a trial may still pass, after `number` examples with this sum of errors and of their squares."""
     number = jnp.asarray(number, jnp.float32)
     threshold = allowed / trial.training.stopping.size(trial.task)

@@ -30,6 +30,7 @@ CHUNK_SHARE = 0.08
 CHUNK_SECONDS = 0.4
 FIRST_ROUNDS = 5
 RUNG = 8
+LEAST_RUNG = 16
 TYPICAL_AFTER = 16
 
 
@@ -191,7 +192,7 @@ class Lane:
     def _rung(self) -> Plan | None:
         """The smaller block for the last trials; it must save enough to be worth another compilation."""
         size = self.plan.block // RUNG
-        return Plan(size, size) if size >= 2 * RUNG else None
+        return Plan(size, size) if size >= LEAST_RUNG else None
 
     def _move(self, order: np.ndarray, plan: Plan, advance: Any) -> None:
         self._states = _PERMUTE(self._states, self._put(order))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
+from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,10 +44,12 @@ def lanes_here() -> list[Any]:
     return [device for device in devices for _ in range(LANES_PER_GPU if device.platform != "cpu" else 1)]
 
 
-def _lanes_for(count: int) -> list[Any]:
+def _lanes_for(count: int, place: int) -> list[Any]:
+    """The devices among which a cohort is shared: all, or, for few trials, one, the devices taking turns."""
     lanes = lanes_here()
     few = 1 if lanes[0].platform == "cpu" else ONE_LANE
-    return lanes[:1] if count <= few else lanes
+    devices = list(dict.fromkeys(lanes))
+    return [devices[place % len(devices)]] if count <= few else lanes
 
 
 @dataclass
@@ -155,6 +158,17 @@ class _Agenda:
         return not any(self.unfinished.values())
 
 
+def _workers(work: Sequence[_Work]) -> list[Any]:
+    """The device of each worker: as many as there are lanes for it to take."""
+    left = Counter(item.device for item in work)
+    workers = []
+    for device in lanes_here():
+        if left[device]:
+            workers.append(device)
+            left[device] -= 1
+    return workers
+
+
 def _work(agenda: _Agenda, device: Any, results: queue.Queue[Any], stop: threading.Event) -> None:
     try:
         while not stop.is_set() and not agenda.over:
@@ -194,7 +208,7 @@ def run_cohorts(
     work: list[_Work] = []
     for place, (cohort, wanted) in enumerate(zip(cohorts, positions, strict=True)):
         count = wanted.expected if isinstance(wanted, Waiting) else len(wanted)
-        devices = _lanes_for(count) if count else []
+        devices = _lanes_for(count, place) if count else []
         # A CPU's lane trains its slots one after the other: handing out half shares keeps the lanes level.
         shares = len(devices) * (2 if devices and devices[0].platform == "cpu" else 1)
         waiting = wanted if isinstance(wanted, Waiting) else Waiting(np.asarray(wanted), shares)
@@ -207,12 +221,10 @@ def run_cohorts(
     if not work:
         return
     agenda = _Agenda(work, usage)
-    lanes = lanes_here()[: len(work)]
+    lanes = _workers(work)
     results: queue.Queue[Any] = queue.Queue(maxsize=4 * len(lanes))
     stop = threading.Event()
-    threads = [
-        threading.Thread(target=_work, args=(agenda, device, results, stop), daemon=True) for device in lanes
-    ]
+    threads = [threading.Thread(target=_work, args=(agenda, device, results, stop), daemon=True) for device in lanes]
     for thread in threads:
         thread.start()
     try:

@@ -50,9 +50,7 @@ class Figure:
 class Results(Generic[S]):
     """What claims and figures are made from: the trials' table, read when asked for, and the settings."""
 
-    def __init__(
-        self, table: pl.DataFrame | pl.LazyFrame, settings: S, scale: str, weights_folder: Path | None = None
-    ):
+    def __init__(self, table: pl.DataFrame | pl.LazyFrame, settings: S, scale: str, weights_folder: Path | None = None):
         self.records = table.lazy()
         self.settings = settings
         self.scale = scale

@@ -138,7 +138,8 @@ class SparseTransformer(Model):
         weight = jnp.exp(jnp.minimum((score - top[None, None, :])[None] + lower[:, None, None, None], STEP))
         own_weight = jnp.exp(jnp.minimum((own - top)[None] + lower[:, None], STEP))
         total = jnp.einsum("bst,jsth->jhb", bits, weight) + own_weight[:, :, None]
-        level = jax.nn.one_hot(jnp.argmax(total >= 1.0, axis=0), LEVELS, axis=0, dtype=total.dtype)
+        enough = (total >= 1.0).at[-1].set(True)
+        level = jax.nn.one_hot(jnp.argmax(enough, axis=0), LEVELS, axis=0, dtype=total.dtype)
         weighted, own_weighted = weight[..., None] * value[None], own_weight[..., None] * own_value[None]
         if noise is None or self.dropout == 0:
             mixed = jnp.einsum("bst,jsthk->jhbk", bits, weighted) + own_weighted[:, :, None, :]

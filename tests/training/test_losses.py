@@ -84,8 +84,8 @@ def test_an_unknown_loss_is_refused_with_the_nearest():
     assert find_loss("hinge") is LOSSES["hinge"]
     with pytest.raises(KroghError, match="'hinges'; did you mean 'hinge'"):
         find_loss("hinges")
-    with pytest.raises(KroghError, match="'cross-entropy'"):
-        Training(loss="cross-entropy")
+    with pytest.raises(KroghError, match="'focal'"):
+        Training(loss="focal")
 
 
 def test_cross_entropy_of_logits_is_minus_the_log_of_the_labels_probability():

@@ -243,7 +243,7 @@ def test_the_search_agrees_for_a_quarter_of_the_trials():
 
 def test_a_search_that_costs_more_is_not_reproduced_and_one_that_errs_neither():
     shallow = smooth(lambda length: 50.0, 0.5)
-    results = results_of(shallow, trials=24, precision=1.0, spend=0.5, **FEW)
+    results = results_of(shallow, trials=24, precision=1.0, **FEW)
     assert verdicts(results)["adaptive-quarter"] == NOT_REPRODUCED
     other = found_in(results_of(smooth(lambda length: 90.0, 0.05), trials=40, replays=6, draws=100))
     wrong = dataclasses.replace(

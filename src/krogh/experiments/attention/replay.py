@@ -33,25 +33,19 @@ class Replay:
         return sum(self.steps.values())
 
 
-def stopping_rule(grid: int, precision: float, spend: float = 0.5) -> Rule:
-    """Stop at an interval one size or a factor `precision` wide, at the latest after the share `spend` of the grid."""
-    budget = max(1, int(grid * spend))
+def stopping_rule(grid: int, precision: float) -> Rule:
+    """Stop at an interval one size or a factor `precision` wide, after half of the grid's trials at the latest."""
+    budget = max(1, grid // 2)
     return Rule(ratio=precision, least=min(12, budget), budget=budget)
 
 
 def searching(
-    pools: Mapping[int, Mapping[int, Sequence[int]]],
-    *,
-    p: float,
-    precision: float,
-    in_flight: int,
-    spend: float = 0.5,
-    seed: int = 0,
+    pools: Mapping[int, Mapping[int, Sequence[int]]], *, p: float, precision: float, in_flight: int, seed: int = 0
 ) -> Search:
     """A search for m* of every problem in `pools` = {T: {m: positions}}, each with `in_flight` trials at a time."""
     problems = [Problem(name, {float(m): cell for m, cell in sizes.items()}) for name, sizes in pools.items()]
     grid = max(sum(len(cell) for cell in sizes.values()) for sizes in pools.values())
-    rule = stopping_rule(grid, precision, spend)
+    rule = stopping_rule(grid, precision)
     return Search(problems, width=in_flight * len(problems), ahead=in_flight, p=p, rule=rule, seed=seed)
 
 
@@ -63,11 +57,10 @@ def replay(
     p: float,
     precision: float,
     in_flight: int,
-    spend: float = 0.5,
     seed: int = 0,
 ) -> Replay:
     """The search over trials whose success and steps, both by position, are known."""
-    search = searching(pools, p=p, precision=precision, in_flight=in_flight, spend=spend, seed=seed)
+    search = searching(pools, p=p, precision=precision, in_flight=in_flight, seed=seed)
     home = {position: name for name, sizes in pools.items() for cell in sizes.values() for position in cell}
     trials, spent = dict.fromkeys(pools, 0), dict.fromkeys(pools, 0)
     clock, running = 0, [(int(steps[position]), position) for position in search.start()]

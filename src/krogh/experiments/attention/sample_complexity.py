@@ -54,7 +54,6 @@ class Settings:
     p: float = setting(0.8, "success rate that defines m*")
     method: Literal["grid", "adaptive"] = setting("grid", "train every cell, or only what an adaptive search asks for")
     precision: float = setting(1.3, "the search stops when its interval of m* is within this factor, or one size wide")
-    spend: float = setting(0.5, "the share of the grid's trials that the search may spend on a length at most")
     in_flight: int = setting(8, "trials of one length that the search has under way at a time")
     replays: int = setting(10, "searches replayed on the grid's outcomes")
     draws: int = setting(400, "data sets per size when the statistical threshold is computed by brute force")
@@ -79,7 +78,6 @@ class SampleComplexity(Experiment[Settings]):
             budget=400,
             validation=1000,
             precision=1.5,
-            spend=0.25,
             in_flight=2,
         ),
         "paper": Settings(),
@@ -115,8 +113,7 @@ class SampleComplexity(Experiment[Settings]):
             for m in sorted(settings.sizes):
                 pools[length][m] = range(position, position + settings.trials)
                 position += settings.trials
-        options = {word: getattr(settings, word) for word in ("p", "precision", "spend", "in_flight")}
-        return searching(pools, **options)
+        return searching(pools, p=settings.p, precision=settings.precision, in_flight=settings.in_flight)
 
     def claims(self, results: Results[Settings]) -> list[Claim]:
         return made_claims(found_in(results), SOURCE)
@@ -150,7 +147,6 @@ def _check(settings: Settings) -> None:
     require_fraction("p", settings.p)
     good = settings.precision >= 1
     require(good, f"precision is a factor of at least 1; got precision={settings.precision} (try 1.3)")
-    require_fraction("spend", settings.spend)
 
 
 @functools.lru_cache(maxsize=2)
@@ -174,7 +170,7 @@ def found_in(results: Results[Settings]) -> Findings:
 def _frontiers(settings: Settings, counts: dict) -> dict[int, Frontier]:
     """The posterior of each length from the trials that were run; it does not depend on their order."""
     sizes = sorted(settings.sizes)
-    rule = stopping_rule(len(sizes) * settings.trials, settings.precision, settings.spend)
+    rule = stopping_rule(len(sizes) * settings.trials, settings.precision)
     frontiers = {}
     for length in sorted(settings.lengths):
         frontiers[length] = Frontier(sizes, settings.p, rule=rule)
@@ -197,7 +193,6 @@ def _replays(settings: Settings, table: pl.DataFrame) -> list[Replay]:
             steps,
             p=settings.p,
             precision=settings.precision,
-            spend=settings.spend,
             in_flight=settings.in_flight,
             seed=1000 * number,  # a search seeds its problems by their place
         )

@@ -14,7 +14,6 @@ from krogh.errors import KroghError
 from krogh.lab.sample_complexity import (
     as_cells,
     crossing,
-    information_floor,
     isotonic,
     online_samples,
     run_success,
@@ -46,12 +45,6 @@ def test_a_run_succeeds_by_its_best_evaluation_and_a_trial_by_its_best_restart()
     runs = run_success(accuracy)  # strictly above 0.99: the second never was
     assert runs.tolist() == [True, False, False]
     assert trial_success(np.array([[False, True], [False, False]])).tolist() == [True, False]
-
-
-@pytest.mark.parametrize(("n", "bits"), [(100, 17.3), (300, 22.1), (800, 26.3), (1100, 27.7)])
-def test_information_floor_has_the_sources_values(n, bits):
-    assert information_floor(n, 3) == pytest.approx(bits, abs=0.05)
-    assert 2 ** information_floor(n, 3) == pytest.approx(n * (n - 1) * (n - 2) / 6)
 
 
 def test_success_rates_are_wilsons():
@@ -189,7 +182,6 @@ def test_not_reached_is_explicit_and_flatters_no_mean():
         (lambda: crossing({50: (1, 2)}, resamples=0), "resamples=0"),
         (lambda: run_success([0.5], 99), "above=99"),
         (lambda: trial_success([1, 0]), "int"),
-        (lambda: information_floor(3, 4), "s=4"),
         (lambda: samples_consumed([1.0], 0), "batch=0"),
         (lambda: samples_consumed([-1.0], 4), "=-1"),
     ],

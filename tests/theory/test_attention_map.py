@@ -9,7 +9,8 @@ import pytest
 
 from krogh.errors import KroghError
 from krogh.theory.attention_map import attention_map, map_scores, retrieval_block, retrieval_weight
-from krogh.theory.token_norms import head_norms, mixed_norm, parameter_norm, state_norms
+from krogh.theory.norms import mixed_norm
+from krogh.theory.token_norms import head_norms, parameter_norm, state_norms
 
 
 def construction(d, d_e, q, slot, scale):
@@ -75,10 +76,12 @@ def test_retrieval_weight_of_hard_and_of_uniform_attention():
 
 def test_mixed_norm_is_columns_first():
     m = np.array([[3.0, 0.0, 1.0], [4.0, 2.0, 0.0]])
-    assert mixed_norm(m) == pytest.approx(5 + 2 + 1) and mixed_norm(m.T) == pytest.approx(math.sqrt(10) + math.sqrt(20))
+    assert mixed_norm(m, 2, 1) == pytest.approx(5 + 2 + 1) and mixed_norm(m.T, 2, 1) == pytest.approx(
+        math.sqrt(10) + math.sqrt(20)
+    )
     assert mixed_norm(m, 2, 2) == pytest.approx(np.linalg.norm(m))
     assert mixed_norm(m, 1, np.inf) == 7
-    assert mixed_norm(construction(3, 4, 1, 1, 2.5)) == pytest.approx(4 * 2.5), "d_e alpha, Lemma 11"
+    assert mixed_norm(construction(3, 4, 1, 1, 2.5), 2, 1) == pytest.approx(4 * 2.5), "d_e alpha, Lemma 11"
 
 
 def test_mixed_norms_of_products_obey_hoelder():
@@ -122,7 +125,7 @@ def test_norms_of_a_state():
         (lambda: retrieval_weight(np.ones((2, 3)), [0, 1]), "got shapes"),
         (lambda: attention_map(np.ones((2, 3)), np.ones((3, 2))), "of one shape"),
         (lambda: head_norms([1.0], [[1.0], [2.0]], [0.0]), "must agree"),
-        (lambda: mixed_norm([1.0, 2.0]), "that of a matrix"),
+        (lambda: mixed_norm([1.0, 2.0], 2, 1), "at least two axes"),
     ],
 )
 def test_bad_input(call, message):

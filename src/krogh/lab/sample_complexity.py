@@ -52,13 +52,6 @@ def trial_success(runs: ArrayLike) -> NDArray[np.bool_]:
     return np.any(runs, axis=-1)
 
 
-def information_floor(n: int, s: int) -> float:
-    """log2 C(n, s): the bits it takes to name a support of size s among n, each label giving at most one."""
-    require_integer("n", n, 1)
-    require_integer("s", s, 0, n)
-    return math.log2(math.comb(n, s))
-
-
 # --- offline: counts of successes ---------------------------------------------------------------------------
 
 

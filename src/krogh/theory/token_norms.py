@@ -1,6 +1,6 @@
 """Norms by which the theorems on token regression measure a network's parameters.
 
-A (p,q)-norm is the q-norm over columns of the columns' p-norms. How such a norm or a number of samples grows with
+Mixed norms of matrices are in `krogh.theory.norms`. How such a norm or a number of samples grows with
 the sequence length is fitted by `krogh.lab.fits.power_law_fit`. Source: qSTR paper, sections 3.2 and 5.2.
 """
 
@@ -30,13 +30,6 @@ class StateNorms(NamedTuple):
     lipschitz: float
     width: int
     ratio: float
-
-
-def mixed_norm(matrix: ArrayLike, inner: float = 2, outer: float = 1) -> float:
-    """The (inner, outer)-norm of a matrix: columns first."""
-    given = np.asarray(matrix, np.float64)
-    require(given.ndim == 2, f"a mixed norm is that of a matrix; got shape {given.shape}")
-    return float(np.linalg.norm(np.linalg.norm(given, ord=inner, axis=0), ord=outer))
 
 
 def head_norms(output: ArrayLike, weights: ArrayLike, bias: ArrayLike) -> HeadNorms:

@@ -24,9 +24,10 @@ from krogh.experiments.attention.common import (
 )
 from krogh.lab import Claim, Experiment, Figure, Results, claim, experiment, figures, setting
 from krogh.lab.measured import Measured, from_counts, ratio
-from krogh.lab.sample_complexity import Counts, crossing, information_floor, success_rates
+from krogh.lab.sample_complexity import Counts, crossing, success_rates
 from krogh.lab.statistics import Interval, proportion, require_fraction
 from krogh.models.sparse_transformer import SparseTransformer
+from krogh.theory.predictions.attention_limits import information_floor
 
 SOURCE = "dissertation, §4.5 and §A.2 (fixed positions), §A.3.1 (trained positions)"
 FIXED = "model.fixed_positions"
@@ -137,7 +138,7 @@ class FixedPositions(Experiment[Settings]):
             figures.direct_label(ax, sizes, value, f"{word} P", color=color)
             rows += [(word, m, *counts[fixed][m], rate.low, rate.high) for m, rate in rates.items()]
         ax.axhline(settings.p, color=figures.MUTED, linewidth=1, linestyle=":")
-        floor = information_floor(settings.length, settings.s)
+        floor = information_floor(settings.length, settings.s)["bits"]
         figures.source_line(ax, floor, f"log2 C({settings.length},{settings.s})", axis="x")
         figures.log_axis_labels(ax, "x", values=sorted(settings.sizes))
         ax.set_xlim(left=0.9 * min(floor, *settings.sizes))

@@ -14,9 +14,10 @@ from krogh.experiments.attention.replay import Replay
 from krogh.lab import Claim, claim
 from krogh.lab.growth import growth_evidence
 from krogh.lab.measured import Measured, ratio
-from krogh.lab.sample_complexity import Counts, Crossing, crossing, information_floor
+from krogh.lab.sample_complexity import Counts, Crossing, crossing
 from krogh.lab.statistics import Floats, Interval, percentile_interval, proportion
 from krogh.tasks.consistency import unique_probability
+from krogh.theory.predictions.attention_limits import information_floor
 
 FEWEST_TRIALS, FEWEST_LENGTHS, FEWEST_DRAWS = 10, 4, 100
 FEWEST_TO_SAVE = 20  # trials per cell: a quarter of a smaller grid is no search
@@ -56,7 +57,7 @@ class Findings:
 @functools.lru_cache(maxsize=64)
 def statistical_threshold(length: int, s: int, p: float = 0.8, draws: int = 400) -> Crossing:
     """The sample size at which a share p of data sets fit one index set only: what trying all would take (P7)."""
-    bits = information_floor(length, s)
+    bits = information_floor(length, s)["bits"]
     low, high = max(1, math.floor(bits)), math.ceil(3 * bits) + 4
     sizes = range(low, high + 1, max(1, (high - low) // 16))
     counts = {m: (round(unique_probability(length, s, m, draws) * draws), draws) for m in sizes}
@@ -131,7 +132,8 @@ def _growth(found: Findings, shared: dict[str, Any]) -> Iterator[Claim]:
     if len(lengths) >= 2:
         small, large = lengths[0], lengths[-1]
         most = 2.0 if small >= 100 else 3.0  # the floors themselves grow by 1.6 from 100 to 1100 and 1.8 from 25 to 200
-        grown = information_floor(large, found.settings.s) / information_floor(small, found.settings.s)
+        floors = [information_floor(length, found.settings.s)["bits"] for length in (small, large)]
+        grown = floors[1] / floors[0]
         limits = _limits(found, below=True)
         if limits["enough"] and large < 4 * small:
             limits = {"enough": False, "too_small": f"T grows only from {small} to {large}; this needs a factor 4"}
@@ -176,7 +178,7 @@ def _least_ratio(over: Floats, over_draws: Floats, under: Floats, under_draws: F
 
 def _floors(found: Findings, shared: dict[str, Any]) -> Iterator[Claim]:
     settings, measured, lengths = found.settings, found.measured, found.lengths
-    bits = np.array([information_floor(length, settings.s) for length in lengths])
+    bits = np.array([information_floor(length, settings.s)["bits"] for length in lengths])
     least, least_draws = measured.least, measured.draws_least
     yield claim(
         "above-the-floor",

@@ -11,8 +11,9 @@ import polars as pl
 from krogh.experiments.attention.sample_claims import SOURCE_POINT, Findings, statistical_threshold
 from krogh.lab import Figure, figures
 from krogh.lab.growth import fit_growth
-from krogh.lab.sample_complexity import information_floor, smallest_size
+from krogh.lab.sample_complexity import smallest_size
 from krogh.lab.statistics import Interval
+from krogh.theory.predictions.attention_limits import information_floor
 
 
 def drawn_figures(found: Findings, source: str) -> list[Figure]:
@@ -44,7 +45,7 @@ def _threshold(found: Findings, source: str) -> Figure:
             )
             ax.plot(beside, one.value, "D", color=figures.VERMILLION, markersize=4, label=label)
     _draw_fits(ax, found)
-    bits = [information_floor(length, settings.s) for length in lengths]
+    bits = [information_floor(length, settings.s)["bits"] for length in lengths]
     brute = [statistical_threshold(t, settings.s, settings.p, settings.draws).interval.value for t in lengths]
     ax.plot(lengths, brute, color=figures.GREEN, linewidth=1.3, marker=".", label="trying all index sets")
     ax.plot(lengths, bits, color=figures.MUTED, linewidth=1.3, marker=".", label=f"floor log2 C(T,{settings.s})")

@@ -16,7 +16,7 @@ from krogh.errors import KroghError
 from krogh.experiments.attention import capacity, coherence, inequalities, shattering, statistical_floor
 from krogh.experiments.attention.construction_tables import growth_rates, growth_rows
 from krogh.experiments.attention.constructions import NORMS
-from krogh.experiments.attention.theorems import Tables, bend, exact, measured, slope, spread
+from krogh.experiments.theorems import Tables, bend, exact, measured, slope, spread
 from krogh.lab import figures, run_study
 from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.registry import EXPERIMENTS

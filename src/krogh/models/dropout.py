@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, UInt32
 
 from krogh.errors import require
-from krogh.tasks.mixing import GOLDEN, mixed, places
+from krogh.tasks.mixing import GOLDEN, mixed, stream
 
 
 def check_rate(name: str, rate: float) -> None:
@@ -23,6 +23,6 @@ def kept(
     Places are counted along the axes in `order`. The axis of examples must come first there: a batch has as many rows
     as the largest sample of the cohort, and the mask of an example may not depend on how many follow it.
     """
-    words = mixed(places(shape, order) ^ mixed(noise + jnp.uint32(place * GOLDEN % 2**32)))
+    words = stream(mixed(noise + jnp.uint32(place * GOLDEN % 2**32)), shape, order)
     threshold = jnp.uint32(round(rate * 2**32))
     return jnp.where(words < threshold, jnp.float32(0.0), jnp.float32(1 / (1 - rate)))

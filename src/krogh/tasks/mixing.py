@@ -20,9 +20,11 @@ def mixed(word: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
     return word ^ (word >> jnp.uint32(16))
 
 
-def stream(seed: UInt32[Array, ""], shape: tuple[int, ...]) -> UInt32[Array, "*shape"]:
-    """Words of `shape` that depend on `seed` and on their place; seeds should themselves be mixed."""
-    return mixed(places(shape) ^ seed)
+def stream(
+    seed: UInt32[Array, ""], shape: tuple[int, ...], order: tuple[int, ...] | None = None
+) -> UInt32[Array, "*shape"]:
+    """Words of `shape` that depend on `seed` and on their place (see `places`); seeds should themselves be mixed."""
+    return mixed(places(shape, order) ^ seed)
 
 
 def places(shape: tuple[int, ...], order: tuple[int, ...] | None = None) -> UInt32[Array, "*shape"]:

@@ -16,7 +16,7 @@ import polars as pl
 
 from krogh.errors import require_integer
 from krogh.experiments.attention.inequalities import RATIOS, ROUNDING, worst_ratio
-from krogh.experiments.attention.theorems import (
+from krogh.experiments.theorems import (
     Demonstration,
     Tables,
     bend,

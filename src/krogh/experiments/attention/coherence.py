@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from krogh.errors import require, require_integer
-from krogh.experiments.attention.theorems import Demonstration, Tables, exact, largest, require_increasing, spread
+from krogh.experiments.theorems import Demonstration, Tables, exact, largest, require_increasing, spread
 from krogh.lab import Claim, Figure, claim, experiment, figures, setting
 from krogh.tasks.bases import RESERVED, basis
 from krogh.theory.constructions.sparse_functions import head_alone

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from krogh.experiments.attention.construction_tables import Settings, growth_rates
-from krogh.experiments.attention.theorems import Tables
+from krogh.experiments.theorems import Tables
 from krogh.lab import Figure, figures
 from krogh.theory.constructions.sparse_heads import KINDS
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from krogh.experiments.attention.theorems import largest
+from krogh.experiments.theorems import largest
 from krogh.lab import setting
 from krogh.theory.constructions.base import Construction
 from krogh.theory.constructions.categorical import categorical_function

@@ -30,7 +30,7 @@ from krogh.experiments.attention.construction_tables import (
     memoriser_rows,
     other_rows,
 )
-from krogh.experiments.attention.theorems import Demonstration, Tables, exact, largest, require_increasing, slope
+from krogh.experiments.theorems import Demonstration, Tables, exact, largest, require_increasing, slope
 from krogh.lab import Claim, Figure, claim, experiment
 from krogh.theory.constructions.sparse_functions import EXACT
 from krogh.theory.constructions.sparse_heads import KINDS, Mode

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from krogh.experiments.attention.theorems import largest
+from krogh.experiments.theorems import largest
 from krogh.theory import attention_lipschitz as lipschitz
 from krogh.theory.constructions.truncation import truncation_bounds, truncation_deviation
 from krogh.theory.norms import mixed_norm, spectral_norm, token_norm, unit_ball

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from krogh.errors import require, require_integer
-from krogh.experiments.attention.theorems import Demonstration, Tables, exact, largest, require_increasing, slope
+from krogh.experiments.theorems import Demonstration, Tables, exact, largest, require_increasing, slope
 from krogh.lab import Claim, Figure, claim, experiment, figures, setting
 from krogh.theory.capacity import influence
 from krogh.theory.constructions.base import Construction

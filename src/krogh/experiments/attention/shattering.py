@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from krogh.errors import require
-from krogh.experiments.attention.theorems import Demonstration, Tables, exact, require_increasing, slope
+from krogh.experiments.theorems import Demonstration, Tables, exact, require_increasing, slope
 from krogh.lab import Claim, Figure, claim, experiment, figures, setting
 from krogh.tasks.shattering import binary_digits, shattered_length
 from krogh.theory.constructions.shattering_heads import LEAST_ATTENTION, shattering_heads

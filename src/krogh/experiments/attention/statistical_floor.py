@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from krogh.errors import require, require_integer
-from krogh.experiments.attention.theorems import Demonstration, Tables, exact, largest, require_increasing
+from krogh.experiments.theorems import Demonstration, Tables, exact, largest, require_increasing
 from krogh.lab import Claim, Figure, claim, experiment, figures, setting
 from krogh.lab.growth import fit_growth, growth_evidence
 from krogh.lab.measured import from_counts

@@ -21,8 +21,8 @@ import polars as pl
 from scipy import stats
 
 from krogh.errors import require_integer
-from krogh.experiments.attention.theorems import Demonstration, Tables, exact, require_increasing, slope
 from krogh.experiments.qstr.networks import over_prompts, scaled
+from krogh.experiments.theorems import Demonstration, Tables, exact, require_increasing, slope
 from krogh.lab import Claim, Figure, claim, experiment, figures, setting
 from krogh.lab.statistics import Interval
 from krogh.theory.constructions.token_interpolator import Overfitting, token_interpolator

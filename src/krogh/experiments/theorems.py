@@ -1,4 +1,4 @@
-"""What the demonstrations of chapter 4's theorems share: they train nothing, and measure once.
+"""What demonstrations of theorems share: they train nothing, and measure once.
 
 A demonstration executes a theorem: constructions on all their inputs, bounds beside what they bound. Its measurements
 are tables that follow from the settings alone, so that claims and figures are functions of tables, and a table that

@@ -41,7 +41,8 @@ def test_the_footprint_grows_with_every_size(base):
 def test_plans_shrink_with_the_limit_and_keep_to_it(base, device, count):
     size = footprint(base)
     plans = [plan(base, count, device, limit) for limit in (10**12, 10**9, 10**7, 10**6, 10**5, 10**4, 100, 0)]
-    assert all(a.slots >= b.slots for a, b in pairwise(plans))
+    assert all(a.block >= b.block for a, b in pairwise(plans))
+    assert all(chosen.slots < count + chosen.block for chosen in plans if device is GPU)  # no block stays empty
     assert plans[-1] == Plan(GPU_BLOCKS if device is GPU and count > 1 else 1, 1)
     for limit, chosen in zip((10**12, 10**9, 10**7, 10**6), plans, strict=False):
         assert chosen.slots % chosen.block == 0

@@ -35,8 +35,8 @@ def requested(template: Trial, plan: Plan, device: Any) -> tuple[Future[Any], bo
     with _LOCK:
         first = key not in _PROGRAMS or (_PROGRAMS[key].done() and _PROGRAMS[key].exception() is not None)
         if first:
-            if not _WORKERS:  # a compilation is half the work of one core; on two cores one at a time is enough
-                number = max(1, min(8, (os.cpu_count() or 1) // 2))
+            if not _WORKERS:  # on two cores one at a time is enough
+                number = max(1, min(12, (os.cpu_count() or 1) * 3 // 4))
                 _WORKERS.append(ThreadPoolExecutor(number, thread_name_prefix="krogh-compile"))
             _PROGRAMS[key] = _WORKERS[0].submit(_compile, template, plan, device)
         return _PROGRAMS[key], first

@@ -95,7 +95,7 @@ def plan(trial: Trial, count: int, device: Any, limit: int | None = None) -> Pla
     # few will do, and smaller blocks then leave less empty when the last trials run on.
     few = min(FEW, max(FEWEST, _power_of_two_below(BUSY_BYTES // size.work)))
     refills = REFILLS if few == FEW else 2 * REFILLS
-    block = min(block, max(few, _power_of_two_below(count // refills)), _power_of_two_above(count))
+    block = min(block, max(few, _power_of_two_below(count // refills)), max(1, count))
     blocks = min(GPU_BLOCKS, -(-count // block))
     return Plan(int(block * blocks), int(block))
 
@@ -137,7 +137,3 @@ def _inner(parameter: Any) -> Iterator[Any]:
 
 def _power_of_two_below(number: int) -> int:
     return 1 << max(0, int(number).bit_length() - 1)
-
-
-def _power_of_two_above(number: int) -> int:
-    return 1 << max(0, (int(number) - 1).bit_length())

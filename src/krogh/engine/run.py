@@ -16,6 +16,7 @@ import queue
 import threading
 from collections import Counter
 from collections.abc import Generator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +31,7 @@ from krogh.errors import KroghError
 
 LANES_PER_GPU = 2
 ONE_LANE = 64  # so few trials share one lane of a GPU: halving them would not halve a step's time
-PREPARED = {"cpu": 4, "gpu": 8}  # lanes whose programs are compiled ahead
+PREPARED = {"cpu": 4, "gpu": 32}  # lanes whose programs are compiled ahead
 IDLE_SECONDS = 0.02
 _OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "Out of memory", "out of memory")
 _ADDING = threading.Lock()
@@ -66,6 +67,7 @@ class _Work:
     keep_weights: bool
     usage: Usage = field(default_factory=Usage)
     lane: Lane | None = None
+    program: Future[Any] | None = None
 
     def planned(self) -> Plan:
         if self.size is None:
@@ -74,9 +76,14 @@ class _Work:
 
     def prepare(self) -> None:
         """Ask for the program ahead of time."""
-        if self.lane is None and self.waiting.left():
-            _, first = requested(self.cohort.template, self.planned(), self.device)
+        if self.lane is None and self.program is None and self.waiting.left():
+            self.program, first = requested(self.cohort.template, self.planned(), self.device)
             self.usage.compilations += first
+
+    @property
+    def ready(self) -> bool:
+        """Whether training can begin without waiting for a compilation."""
+        return self.lane is not None or (self.program is not None and self.program.done())
 
     def go_on(self, results: queue.Queue[Any], stop: threading.Event) -> None:
         """Train until nothing is in flight and nothing waits."""
@@ -124,17 +131,18 @@ class _Agenda:
             self.unfinished[item.place] = self.unfinished.get(item.place, 0) + 1
 
     def take(self, device: Any) -> _Work | None:
-        """The first lane on `device` that has something to do, or that can be closed."""
+        """The first lane on `device` that can train at once, or that can be closed."""
         with self._lock:
             for index, item in enumerate(self._work):
-                if item.device is device and (item.waiting.left() or item.waiting.closed):
+                nothing_left = item.waiting.closed and not item.waiting.left()
+                if item.device is device and (nothing_left or (item.waiting.left() and item.ready)):
                     return self._work.pop(index)
         return None
 
     def coming(self, device: Any) -> list[_Work]:
         with self._lock:
             ahead = PREPARED.get(device.platform, 8)
-            return [item for item in self._work if item.device is device][:ahead]
+            return [item for item in self._work if item.device is device and item.waiting.left()][:ahead]
 
     def give_back(self, item: _Work, results: queue.Queue[Any]) -> None:
         """Keep a lane whose trials may still come; close one whose trials have all ended."""
@@ -172,14 +180,13 @@ def _workers(work: Sequence[_Work]) -> list[Any]:
 def _work(agenda: _Agenda, device: Any, results: queue.Queue[Any], stop: threading.Event) -> None:
     try:
         while not stop.is_set() and not agenda.over:
+            for coming in agenda.coming(device):
+                coming.prepare()
             item = agenda.take(device)
             if item is None:
                 stop.wait(IDLE_SECONDS)
                 continue
             try:
-                if item.lane is None:
-                    for lane in (item, *agenda.coming(device)):
-                        lane.prepare()
                 item.go_on(results, stop)
             finally:
                 agenda.account(item)

@@ -148,10 +148,12 @@ def test_scores_may_lie_far_apart(spread):
     """A shift of scores serves many inputs: one whose tokens all score far below the best must not vanish.
 
     The token 1 is made to score high wherever it stands, so that the input without one is left with the low scores.
+    The slopes are those of a softmax over tokens, which is what a vanishing dropout on embeddings computes.
     """
-    model = SparseTransformer(4, 1, 0.0, 0.0)
+    model, by_tokens = SparseTransformer(4, 1, 0.0, 0.0), SparseTransformer(4, 1, 0.0, 1e-12)
     predict, tables = jax.jit(model.predict), jax.jit(model._tables)
     slopes = jax.jit(jax.grad(lambda p, x: jnp.sum(model.predict(p, x))))
+    exact = jax.jit(jax.grad(lambda p, x: jnp.sum(by_tokens.forward(p, x, NOISE))))
     x = jnp.asarray(list(itertools.product((-1, 1), repeat=3)), jnp.float32)
     gaps = []
     for seed in range(6):
@@ -166,8 +168,22 @@ def test_scores_may_lie_far_apart(spread):
         gaps.append(max(score.max(), own[0]) - least)
         logits, _ = oracle(model, params, x)
         np.testing.assert_allclose(predict(params, x), logits[:, 1] - logits[:, 0], atol=5e-3)
-        assert all(np.isfinite(np.asarray(leaf)).all() for leaf in slopes(params, x).values())
+        found, expected = slopes(params, x), exact(params, x)
+        for name, slope in expected.items():
+            np.testing.assert_allclose(found[name], slope, atol=1e-2 * float(jnp.max(jnp.abs(slope))) + 1e-4)
     assert max(gaps) > spread / 3, "some input is far from the best token"
+
+
+def test_scores_too_far_apart_leave_no_infinity():
+    """Beyond what the levels cover an input attends to nothing; its slopes must not spoil the others'."""
+    model = SparseTransformer(4, 1, 0.0, 0.0)
+    x = jnp.asarray(list(itertools.product((-1, 1), repeat=3)), jnp.float32)
+    for seed in range(6):
+        params = drawn(model, n=3, seed=seed)
+        params |= {name: 40 * params[name] for name in ("Wq", "bq", "Wk", "bk")}
+        value, slopes = jax.value_and_grad(lambda p: jnp.sum(model.predict(p, x)))(params)
+        assert np.isfinite(float(value))
+        assert all(np.isfinite(np.asarray(leaf)).all() for leaf in slopes.values())
 
 
 # --- parameters ----------------------------------------------------------------------------------------------

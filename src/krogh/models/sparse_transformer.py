@@ -149,7 +149,10 @@ class SparseTransformer(Model):
             chosen = mask[:, :, None, :-1] * bits[None, :, :, :]
             mixed = jnp.einsum("hbst,jsthk->jhbk", chosen, weighted)
             mixed = mixed + mask[None, :, :, -1:] * own_weighted[:, :, None, :]
-        share = jnp.sum(level[..., None] * mixed, axis=0) / jnp.maximum(jnp.sum(level * total, axis=0), TINY)[..., None]
+        mixed, total = jnp.sum(level[..., None] * mixed, axis=0), jnp.sum(level * total, axis=0)
+        # The gradient of a quotient squares the denominator, which may be as large as e^STEP: bring it near 1 first.
+        scale = jax.lax.stop_gradient(1.0 / jnp.maximum(total, TINY))
+        share = (mixed * scale[..., None]) / jnp.maximum(total * scale, 0.5)[..., None]
         mixed = share.swapaxes(0, 1).reshape(x.shape[0], self.embedding)
         cls = params["E"][2] + self._positions(params)[-1]
         return cls[None, :] + self._dropped(mixed @ params["Wo"].T + params["bo"][None, :], noise, MIXED)

@@ -1,0 +1,239 @@
+"""How the composition of a group is trained: the source's settings for its groups, automatic ones for any other.
+
+Let M be the margin and ρ = Σ‖ω_i‖³ at the exact optimum of cross-entropy + λ Σ‖ω_i‖³ (`finite_lambda`), and
+ω = (ρ/m)^{1/3} the norm of one of m neurons there. Then
+
+    λ       a hundredth of γ*, one digit: far below where the zero network is optimal
+    m       twice what suffices for a network of maximum margin
+    rate    small at first, doubled every 200 steps: it makes up for gradients that vanish like e^{-margin}. In the end
+            a third of 2/curvature; the curvature at the optimum is about 9λMω · 2max(1, κ), κ = ⅔(Σ_R D^2.5/e / |G|)²
+    steps   after the last doubling sixty times 1/(3·rate·λ·ω), in which imbalances between neurons fall by a factor e
+
+The first factor of the curvature is that of scaling all weights, λ/γ*·‖∇M‖²; the second that of output weights moving
+together. At the optimum power iteration finds 0.5 to 1.4 times as much on groups of order 6 to 36.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from krogh.engine import Trial
+from krogh.errors import require, require_integer
+from krogh.models.pair_network import PairNetwork
+from krogh.probes.base import Probe
+from krogh.tasks.composition import GroupComposition
+from krogh.tasks.group_files import READERS
+from krogh.tasks.groups import Group, load_group
+from krogh.theory.margins import FiniteLambda, MaxMargin, characters_of, finite_lambda, max_margin_group
+from krogh.training import NeuronNorm, Online, Piecewise, Population, Regime, Sgd, Stopping, Training, doublings
+from krogh.training.presets import MARGIN_PRESETS, MarginPreset
+
+PROPOSED = {"D_5": MarginPreset("D_5", 60, 20_000, 0.05, tuple(range(200, 2401, 200)), 1e-6)}
+PRESETS = {name: MARGIN_PRESETS[name] for name in ("S_3", "S_4", "S_5")} | PROPOSED
+"""The source's settings (D.2), and one for a dihedral group."""
+
+WEIGHT, RATE, EVERY = 0.01, 0.05, 200
+LARGEST_DECAY = 4e-3
+"""Of rate·λ, however flat the optimum is."""
+NOISY_DECAY = 1.28e-4
+"""The same where steps read random pairs: the source's for S_5."""
+SAFETY, RELAXATIONS, LONGEST = 3.0, 60.0, 75_000
+FEWEST_NEURONS, ENOUGH_NEURONS, MOST_NEURONS = 40, 400, 1000
+WHOLE = 2**16
+"""Up to so many pairs, every step reads all of them; beyond, `BATCH` random ones."""
+BATCH = 4096
+POINTS = 250
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """One group's training, what theory says of it, and remarks on what it lacks; `preset` if it is a stated one."""
+
+    group: Group
+    lam: float
+    width: int
+    steps: int
+    rate: float
+    doubled_at: tuple[int, ...]
+    batch: int | None
+    preset: bool
+    best: MaxMargin
+    optimum: FiniteLambda
+    remarks: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.group.name
+
+    @property
+    def final_rate(self) -> float:
+        """The rate after the last doubling."""
+        return float(self.rate * 2.0 ** len(self.doubled_at))
+
+    def trial(self, probes: tuple[Probe, ...] = ()) -> Trial:
+        """A pair network of quadratic neurons that is to learn the group's table; it makes all of its steps."""
+        every = check_interval(self.steps)
+        regime: Regime = Population() if self.batch is None else Online(self.batch)
+        training = Training(
+            Sgd(self.rate, schedule=doublings(self.doubled_at)),
+            regime,
+            Stopping(budget=self.steps, check_every=every, validation="exact", early=False),
+            "cross-entropy",
+            NeuronNorm(self.lam),
+        )
+        probe_every = curve_interval(self.steps, every)
+        return Trial(
+            GroupComposition(self.group), PairNetwork(self.width), training, probes=probes, probe_every=probe_every
+        )
+
+    def in_words(self) -> str:
+        """The training in a sentence."""
+        read = "all pairs" if self.batch is None else f"{self.batch} random pairs"
+        doubled = f"doubled {len(self.doubled_at)} times to {self.final_rate:.4g}"
+        return (
+            f"{self.width} quadratic neurons, λ = {self.lam:g}, {self.steps:,} steps on {read}, rate {self.rate:.3g} "
+            f"{doubled}"
+        )
+
+
+def plan_of(
+    text: str,
+    *,
+    lam: float | None = None,
+    width: int | None = None,
+    steps: int | None = None,
+    rate: float | None = None,
+    doubled: int | None = None,
+    doubled_every: int | None = None,
+    batch: int | None = None,
+) -> Plan:
+    """The training of a group given by name or file. What is not given is the stated setting's, or follows from theory.
+
+    A schedule is made for its λ: whoever changes λ or a rate of a stated setting gets rates and steps that fit.
+    """
+    group = load_group(text)
+    require(group.order > 1, f"composition needs a wrong answer; {group.name} has one element (try Z_2)")
+    stated = None if Path(text.strip()).suffix.lower() in READERS else PRESETS.get(group.name)
+    best = max_margin_group(group)
+    chosen = lam if lam is not None else stated.weight if stated else float(f"{WEIGHT * best.value:.1g}")
+    optimum = _optimum(group, chosen)
+    neurons, remarks = _width(group, best, width, stated)
+    scheduled = (lam, rate, doubled, doubled_every, batch) == (None,) * 5
+    if stated is not None and scheduled:
+        rate, times, length, batch = stated.rate, stated.doubled_at, stated.steps, stated.batch
+    else:
+        batch = batch if batch is not None else BATCH if group.order**2 > WHOLE else None
+        rate, times, length = _schedule(optimum, neurons, curvature(group), rate, doubled, doubled_every, batch)
+    length = length if steps is None else steps
+    require_integer("steps", length, 1)
+    return Plan(
+        group=group,
+        lam=chosen,
+        width=neurons,
+        steps=length,
+        rate=rate,
+        doubled_at=tuple(time for time in times if time < length),
+        batch=batch,
+        preset=stated is not None and scheduled and width is None and steps is None,
+        best=best,
+        optimum=optimum,
+        remarks=remarks,
+    )
+
+
+def _optimum(group: Group, lam: float) -> FiniteLambda:
+    """The exact optimum at λ; a λ at which it is the zero network is refused, with the λ from which on that is so."""
+    positive = isinstance(lam, int | float) and 0 < lam < math.inf
+    require(positive, f"lam must be a positive number; got lam={lam!r}")
+    found = finite_lambda(group, lam)
+    require(
+        not found.zero,
+        f"lam must be below {found.threshold:.4g}, from which on the zero network is optimal for {group.name}; got "
+        f"lam={lam:g} (try lam={WEIGHT * found.max_margin:.1g})",
+    )
+    return found
+
+
+def _width(
+    group: Group, best: MaxMargin, width: int | None, stated: MarginPreset | None
+) -> tuple[int, tuple[str, ...]]:
+    """How many neurons, and what to say where they are fewer than suffice."""
+    if width is None and stated is not None:
+        width = stated.width
+    if width is None:
+        wanted = max(FEWEST_NEURONS, best.width, min(2 * best.width, ENOUGH_NEURONS))
+        width = min(-(-wanted // 10) * 10, MOST_NEURONS)
+    require_integer("width", width, 1)
+    lacking = (
+        f"{width} neurons are fewer than the {best.width} that suffice for a maximum-margin network of {group.name}"
+    )
+    return width, (f"{lacking} (settable: width={best.width})",) if width < best.width else ()
+
+
+def curvature(group: Group) -> float:
+    """2max(1, κ), κ = ⅔(Σ_R D^2.5/e / |G|)²: the largest curvature over that of scaling all weights, at the optimum."""
+    characters = characters_of(group)
+    total = float(np.sum(characters.dimensions[1:] ** 2.5 / characters.commutants[1:]))
+    return 2.0 * max(1.0, 2 / 3 * (total / group.order) ** 2)
+
+
+def largest_decay(optimum: FiniteLambda, width: int, curved: float) -> float:
+    """The rate times λ in the end: a third of where descent is unstable, at most 0.004."""
+    if optimum.zero:
+        return LARGEST_DECAY
+    size = (optimum.rho / width) ** (1 / 3)
+    return min(LARGEST_DECAY, 2 / (9 * optimum.margin * size * curved) / SAFETY)
+
+
+def _schedule(
+    optimum: FiniteLambda,
+    width: int,
+    curved: float,
+    rate: float | None,
+    doubled: int | None,
+    doubled_every: int | None,
+    batch: int | None,
+) -> tuple[float, tuple[int, ...], int]:
+    """Rate, steps at which it is doubled, and the number of steps."""
+    every = EVERY if doubled_every is None else doubled_every
+    require_integer("doubled_every", every, 1)
+    final = largest_decay(optimum, width, curved) / optimum.lam
+    if batch is not None:
+        final = min(final, NOISY_DECAY / optimum.lam)
+    first = RATE if rate is None else rate
+    require(0 < first < math.inf, f"rate must be a positive number; got rate={rate!r}")
+    if doubled is None:
+        doubled = max(0, math.ceil(math.log2(final / first)))
+        first = first if rate is not None else min(first, final / 2.0**doubled)
+    require_integer("doubled", doubled, 0, 60)
+    size = 1.0 if optimum.zero else (optimum.rho / width) ** (1 / 3)
+    settling = RELAXATIONS / (3 * first * 2.0**doubled * optimum.lam * size)
+    steps = min(LONGEST, 1000 * math.ceil((every * doubled + settling) / 1000))
+    return first, tuple(every * (number + 1) for number in range(doubled)), steps
+
+
+def padded_doublings(doubled_at: tuple[int, ...], count: int) -> Piecewise:
+    """The same schedule with `count` boundaries, the last of them without effect: schedules of one shape stack."""
+    last = doubled_at[-1] if doubled_at else 0
+    extra = range(last + 1, last + 1 + count - len(doubled_at))
+    factors = 2.0 ** np.minimum(np.arange(count + 1), len(doubled_at))
+    return Piecewise(np.array([*doubled_at, *extra], np.int64), factors)
+
+
+def check_interval(steps: int) -> int:
+    """Steps between two checks: at most 100, and a fiftieth of the steps, which it divides."""
+    return next(
+        every for every in (100, 50, 20, 10, 5, 2, 1) if steps % every == 0 and (every == 1 or steps >= 50 * every)
+    )
+
+
+def curve_interval(steps: int, every: int) -> int:
+    """Steps between two points of a curve of at most `POINTS`, whose last one is the end."""
+    checks = steps // every
+    return every * next(
+        stride for stride in range(1, checks + 1) if checks % stride == 0 and checks // stride <= POINTS
+    )

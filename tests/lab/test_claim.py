@@ -94,6 +94,7 @@ def test_a_scale_too_small_is_inconclusive_whatever_was_measured(side, low):
 def test_threshold_and_reason_in_words():
     assert judge(between(1, 2), above=0.5)[0] == "> 0.5"
     assert judge(between(1, 2), at_least=0.5)[::2] == ("≥ 0.5", "the whole interval [1, 2] is ≥ 0.5")
+    assert judge(between(1, 1), at_least=0.5)[::2] == ("≥ 0.5", "1 is ≥ 0.5")
     assert judge(between(1, 2), at_most=0.5)[::2] == ("≤ 0.5", "the whole interval [1, 2] misses ≤ 0.5")
     assert judge(between(1, 2), at_most=1.5)[2] == "the interval [1, 2] holds the threshold 1.5"
 

@@ -182,6 +182,13 @@ def test_missing_numbers_are_dashes(make_study: Any, claim: Any) -> None:
     assert "600 trials" not in page.source and "nan" not in page.all("details")[0][1].lower()
 
 
+def test_what_trains_nothing_counts_cases_and_an_exact_number_has_no_interval(make_study: Any, claim: Any) -> None:
+    study = make_study("one", [claim(value=0.25, low=0.25, high=0.25, trials=600)], engine={"trials": 0})
+    page = Page(write_report(study))
+    assert page.all("span", class_="value")[0][1].startswith("0.250") and "[0.250" not in page.source
+    assert "600 cases" in page.source and "600 trials" not in page.source
+
+
 def test_one_study_is_its_own_report(gallery: Path) -> None:
     path = write_report(gallery / "parity" / "scaling")
     assert path == gallery / "parity" / "scaling" / "index.html"

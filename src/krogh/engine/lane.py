@@ -21,7 +21,7 @@ import numpy as np
 from krogh.engine import program
 from krogh.engine.checking import CONVERGED, DIVERGED, EMPTY, FAILED, RUNNING
 from krogh.engine.cohort import Trials
-from krogh.engine.compiling import requested
+from krogh.engine.compiling import TUNED_BLOCK, requested
 from krogh.engine.memory import Plan
 from krogh.engine.round import State
 from krogh.engine.trial import Trial
@@ -29,6 +29,7 @@ from krogh.engine.trial import Trial
 CHUNK_SHARE = 0.08
 CHUNK_SECONDS = 0.4
 FIRST_ROUNDS = 5
+SHORT_ROUND, FEW_ROUNDS = 0.05, 3  # a visit costs a GPU some 30 ms, whatever it trains: of short rounds a few together
 RUNG = 8
 LEAST_RUNG = 16
 TYPICAL_AFTER = 16
@@ -255,7 +256,9 @@ class Lane:
         else:
             typical = self._ended_steps / self._ended if self._ended >= TYPICAL_AFTER else 0.0
             longest = float(np.max(np.asarray(self._states.step), initial=0))
-            rounds = int(np.clip(CHUNK_SHARE * (typical or longest) / every, 1, 10_000))
+            small = self.device.platform == "gpu" and self.plan.block < TUNED_BLOCK
+            least = FEW_ROUNDS if small and elapsed < SHORT_ROUND * self._rounds else 1
+            rounds = int(np.clip(CHUNK_SHARE * (typical or longest) / every, least, 10_000))
         self._rounds = self._whole_probes(rounds)
 
     def _whole_probes(self, rounds: int) -> int:

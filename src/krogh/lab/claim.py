@@ -70,12 +70,14 @@ def judge(
     if not enough:
         return threshold, INCONCLUSIVE, too_small or "the scale is too small to decide"
     meets = {">": operator.gt, "≥": operator.ge, "≤": operator.le}[word]
-    spread = f"[{interval.low:.3g}, {interval.high:.3g}]"
+    exact = interval.low == interval.high
+    spread = f"{interval.low:.3g}" if exact else f"the whole interval [{interval.low:.3g}, {interval.high:.3g}]"
     if meets(interval.low, bound) and meets(interval.high, bound):
-        return threshold, REPRODUCED, f"the whole interval {spread} is {threshold}"
+        return threshold, REPRODUCED, f"{spread} is {threshold}"
     if math.isnan(interval.low + interval.high) or meets(interval.low, bound) or meets(interval.high, bound):
+        spread = f"[{interval.low:.3g}, {interval.high:.3g}]"
         return threshold, INCONCLUSIVE, f"the interval {spread} holds the threshold {bound:g}"
-    return threshold, NOT_REPRODUCED, f"the whole interval {spread} misses {threshold}"
+    return threshold, NOT_REPRODUCED, f"{spread} misses {threshold}"
 
 
 def claim(

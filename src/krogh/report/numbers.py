@@ -34,9 +34,9 @@ def number(value: float | None) -> str:
 
 
 def estimate(value: float | None, low: float | None, high: float | None, unit: str = "") -> str:
-    """A value with its interval, "1.24 [1.18, 1.31]", and its unit where there is one."""
+    """A value with its interval, "1.24 [1.18, 1.31]", and its unit where there is one; alone where it is exact."""
     text = number(value)
-    if low is not None or high is not None:
+    if (low is not None or high is not None) and not value == low == high:
         text += f" [{number(low)}, {number(high)}]"
     return f"{text} {unit}" if unit and text != MISSING else text
 

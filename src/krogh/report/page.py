@@ -63,6 +63,7 @@ class _Section:
     figures: tuple[_Figure, ...]
     data: str
     verdicts: tuple[tuple[str, int], ...]
+    counted: str
     facts: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 
 
@@ -127,6 +128,8 @@ def _sections(studies: list[Study], base: Path) -> list[_Section]:
                 figures=tuple(figures),
                 data=_link(study.folder / "trials.parquet", base),
                 verdicts=_tally(study.claims),
+                # A study of theorems trains nothing: what its claims count are inputs, networks, draws.
+                counted="case" if study.engine.get("trials") == 0 else "trial",
                 facts=_facts(study),
             )
         )

@@ -73,7 +73,6 @@ class SampleComplexity(Experiment[Settings]):
         "laptop": Settings(
             lengths=(25, 50, 100, 200),
             sizes=tuple(range(20, 101, 10)),
-            trials=24,
             restarts=2,
             budget=400,
             validation=1000,

@@ -26,6 +26,7 @@ from krogh.tasks.links import unit_vector
 from krogh.training import Adam, Online, Stopping, Training
 
 SOURCE_HIDDEN = 500
+SOURCE_RATE = 1e-3
 SOURCE_DIMENSION = 10
 FEWEST_RUNS = 3  # the reference judges means over at least three seeds
 
@@ -150,7 +151,18 @@ def budget_steps(samples: int, batch_size: int, check_every: int) -> int:
     return -(-samples // (batch_size * check_every)) * check_every
 
 
-def online_training(threshold: float, check_every: int, budget: int, validation: int, batch_size: int) -> Training:
+def rate_of(architecture: str, hidden: int) -> float:
+    """The source's rate; for a GRU of other than 500 units in inverse proportion to its width.
+
+    Adam moves every weight of a unit by the rate, so that the sum over a layer moves by rate·width: a GRU of 64 units
+    at the rate of 500 hardly moves.
+    """
+    return SOURCE_RATE * SOURCE_HIDDEN / hidden if architecture == "recurrent" else SOURCE_RATE
+
+
+def online_training(
+    threshold: float, check_every: int, budget: int, validation: int, batch_size: int, rate: float = SOURCE_RATE
+) -> Training:
     """The source's training, with a budget in samples."""
     stopping = Stopping(
         budget=budget_steps(budget, batch_size, check_every),
@@ -158,7 +170,7 @@ def online_training(threshold: float, check_every: int, budget: int, validation:
         check_every=check_every,
         validation=validation,
     )
-    return Training(Adam(1e-3, decay=0.01), Online(batch_size), stopping, loss="square")
+    return Training(Adam(rate, decay=0.01), Online(batch_size), stopping, loss="square")
 
 
 # --- reading n ----------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from krogh.experiments.qstr.common import (
     in_order_of_cost,
     online_training,
     published_samples,
+    rate_of,
     retrieval,
 )
 from krogh.experiments.qstr.drawing import draw_curve, missed
@@ -87,12 +88,17 @@ class EvaluationLaw(Experiment[Settings]):
         check_choices("architectures", settings.architectures, ARCHITECTURES)
         check_lengths("lengths", settings.lengths)
         require_integer("seeds", settings.seeds, 1)
-        training = online_training(
-            settings.threshold, settings.check_every, settings.budget, settings.validation, settings.batch_size
-        )
         cohorts = []
         for name in in_order_of_cost(settings.architectures):
             model = ARCHITECTURES[name].build(settings.hidden)
+            training = online_training(
+                settings.threshold,
+                settings.check_every,
+                settings.budget,
+                settings.validation,
+                settings.batch_size,
+                rate_of(name, settings.hidden),
+            )
             for length in sorted(settings.lengths, reverse=True):
                 for law in LAWS:
                     task = retrieval(length, settings.dimension, PANEL.index_law, law, settings.code_seed)

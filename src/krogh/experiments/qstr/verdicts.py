@@ -23,7 +23,7 @@ from krogh.experiments.qstr.common import (
     published_samples,
 )
 from krogh.lab import Claim, claim
-from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
+from krogh.lab.claim import INCONCLUSIVE
 from krogh.lab.growth import growth_exponent
 from krogh.lab.measured import ratio
 from krogh.lab.statistics import Interval
@@ -77,8 +77,7 @@ class Judged:
             f"{known[0][at] / known[1][at]:.2g} at N = {at}",
             bound,
         )
-        raised = (over == "recurrent") - (under == "recurrent")
-        return [self._weighed(made, raised, bound)]
+        return [self._weighed(made) if "recurrent" in (over, under) else made]
 
     def exponent(self, architecture: str, **bound: Any) -> list[Claim]:
         """The growth exponent over the source's range of N."""
@@ -164,20 +163,11 @@ class Judged:
             return f"growth is judged from N = {panel.smallest} on; lengths here are {_range(plan.lengths)}"
         return ""
 
-    def _weighed(self, made: Claim, raised: int, bound: dict[str, Any]) -> Claim:
-        """Withhold a verdict that leans on the GRU being smaller than the source's, which needs more samples.
-
-        `raised` is 1 where more samples of the GRU raise the statistic and -1 where they lower it.
-        """
-        if not raised or self.plan.hidden >= SOURCE_HIDDEN or made.verdict == INCONCLUSIVE:
+    def _weighed(self, made: Claim) -> Claim:
+        """Withhold a verdict on a GRU of another size than the source's, which may need more samples or fewer."""
+        if self.plan.hidden == SOURCE_HIDDEN or made.verdict == INCONCLUSIVE:
             return made
-        stands_high = made.verdict == (NOT_REPRODUCED if "at_most" in bound else REPRODUCED)
-        if stands_high != (raised > 0):
-            return made
-        reason = (
-            f"a GRU of {self.plan.hidden} units needs more samples than the source's {SOURCE_HIDDEN}, which "
-            f"{'raises' if raised > 0 else 'lowers'} the ratio; by itself {made.reason}"
-        )
+        reason = f"the source's GRU has {SOURCE_HIDDEN} units, this one {self.plan.hidden}; by itself {made.reason}"
         return dataclasses.replace(made, verdict=INCONCLUSIVE, reason=reason)
 
     def _label(self, architecture: str) -> str:

@@ -4,9 +4,10 @@ What lives here: predictions (theorems as functions, `predictions/`), constructi
 closed form, `constructions/`), Fourier analysis on the cube (`boolean`), learners that are not networks
 (`baselines`), norms and Lipschitz constants of attention (`norms`, `attention_lipschitz`), the complexity of a class
 of functions (`capacity`), risks, floors and what a trained map shows (`risks`, `witnesses`, `attention_map`),
-representations of groups (`representations`), maximum margins and their certificates (`margins`), what features a
-network has and how far it is from a maximum-margin one (`spectra`, `margin_distance`). All of it computes in float64. Importing this package registers every prediction and construction. A new prediction is made
-with the decorator of `krogh.theory.prediction`, the module that says what a prediction is.
+representations of groups (`representations`), maximum margins and their certificates (`margins`), the features of a
+network and how far it is from a maximum-margin one (`spectra`, `margin_distance`). All of it computes in float64.
+Importing this package registers every prediction and construction. A new prediction is made with the decorator of
+`krogh.theory.prediction`, the module that says what a prediction is.
 
 What does not: tasks, models and training, which theory may use but which know nothing of it, and measurements
 of networks while they train (`krogh.probes`).

@@ -33,7 +33,7 @@ def quadratic_claims(
     gamma = optimum.max_margin
     ratios = [*(np.asarray(curve) / gamma for curve in curves), table["ratio"].to_numpy()]
 
-    def found(what: str, statement: str, statistic: str, values: Any, source_value: str, **bound: float) -> Claim:
+    def found(what: str, statement: str, statistic: str, values: Any, source_value: str, **bound: Any) -> Claim:
         full = f"{head}: {statement}"
         return median_claim(
             f"{name}-{what}", full, statistic, values, source=source, source_value=source_value, **bound

@@ -27,7 +27,6 @@ def distance_figure(
     data: pl.DataFrame,
     source: str,
     gap: float = GAP,
-    name: str = "distance",
 ) -> Figure:
     """Distances of each kind of network; tables have a row per network and the columns of `PANELS`."""
     from matplotlib.ticker import LogLocator
@@ -57,10 +56,11 @@ def distance_figure(
         "Open: before training; filled: after; a dot per network. Neurons: root mean square distance of ω_i/‖ω_i‖ from "
         "the nearest optimal neuron, weighted by ‖ω_i‖^ν. Shares: of Σ‖ω_i‖^ν per frequency or sign pattern, total "
         "variation from the optimum's. Function: 1 − cosine between the logits, less their mean over labels, and those "
-        "of a maximum-margin network. Certificate: gap of lower and upper bound over γ*, where γ* is known. Dashed: the claims' "
-        "criterion. All are 0 for every maximum-margin network, whatever its frequencies, phases, signs, order and scale."
+        "of a maximum-margin network. Certificate: gap of lower and upper bound over γ*, where γ* is known. Dashed: "
+        "the claims' criterion. All are 0 for every maximum-margin network, whatever its frequencies, phases, signs, "
+        "order and scale."
     )
-    return Figure(name, "Distance from the maximum-margin family", caption, fig, data)
+    return Figure("distance", "Distance from the maximum-margin family", caption, fig, data)
 
 
 def _dots(ax: Any, values: np.ndarray, place: float, hollow: bool) -> None:

@@ -1,4 +1,4 @@
-"""How networks that add modulo p look: weights and spectra, powers, frequencies, and margins while they train."""
+"""How networks that add modulo p look when they are trained: weights and spectra, powers, frequencies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import polars as pl
 from krogh.experiments.algebra.cyclic_measures import EVEN, relative_shares
 from krogh.experiments.algebra.cyclic_runs import Array, TrainedNetwork
 from krogh.lab import Figure, figures
-from krogh.theory.margins import FiniteLambda, PairArrays
+from krogh.theory.margins import PairArrays
 from krogh.theory.spectra import frequency_powers, interpolate
 from krogh.theory.spectra_parts import Spectrum, network_spectrum
 
@@ -36,7 +36,7 @@ def alive(networks: Sequence[TrainedNetwork]) -> list[PairArrays]:
 def embeddings(p: int, kinds: Kinds) -> Figure:
     """Weights of a few neurons with their interpolation, beside their power spectra."""
     fig, axes = figures.new_figure(
-        f"Trained to add modulo {p}: the weights of a neuron are a cosine",
+        f"Trained to add modulo {p}: the weights of three neurons and their spectra",
         width=1.0 + 5.0 * len(kinds),
         height=1.2 + 1.5 * SHOWN,
         nrows=SHOWN,
@@ -101,7 +101,7 @@ def _draw_neuron(axes: Any, network: PairArrays, p: int, neuron: int, color: str
 def powers(p: int, kinds: Kinds) -> Figure:
     """Histograms of the largest normalised power at initialisation and at the end."""
     fig, axes = figures.new_figure(
-        f"Modulo {p}: from no frequency in particular to one frequency per neuron",
+        f"Modulo {p}: how far neurons have one frequency, before training and after",
         width=3.4 * (1 + len(kinds)),
         height=3.1,
         ncols=1 + len(kinds),
@@ -150,7 +150,7 @@ def _pair(kept: Array, every: Array) -> list[tuple[str, Array]]:
 def frequencies(p: int, kinds: Kinds) -> Figure:
     """Neurons per frequency, and each frequency's share of the norm."""
     fig, axes = figures.new_figure(
-        f"Modulo {p}: every frequency is used, with an equal share of the norm",
+        f"Modulo {p}: which frequencies are used, and with which share of the norm",
         width=10.0,
         height=1.0 + 2.3 * len(kinds),
         nrows=len(kinds),
@@ -192,66 +192,6 @@ def _draw_frequencies(axes: Any, spectrum: Spectrum, p: int, seed: int, activati
     return pl.DataFrame(
         {"activation": activation, "network": seed, "frequency": at, "neurons": counts, "relative_share": relative}
     )
-
-
-# --- Figure 7.1 (c) -------------------------------------------------------------------------------------------
-
-
-def margin_curves(p: int, kinds: Kinds, optimum: FiniteLambda) -> Figure:
-    """Normalised margin, margin, cross-entropy and power against the step, with what theory says they come to."""
-    fig, axes = figures.new_figure(
-        f"Modulo {p}: the normalised margin rises to the largest there is",
-        width=10.0,
-        height=6.0,
-        nrows=2,
-        ncols=2,
-    )
-    normalised, margin, entropy, power = axes.ravel()
-    for trained in kinds.get("quadratic", ()):
-        step = trained.curve["step"]
-        normalised.plot(step, trained.curve["normalised_margin"], color=COLORS["quadratic"], linewidth=1, alpha=0.7)
-        margin.plot(step, trained.curve["margin"], color=COLORS["quadratic"], linewidth=1, alpha=0.7)
-    for activation, networks in kinds.items():
-        for place, trained in enumerate(networks):
-            look = {"color": COLORS[activation], "linewidth": 1, "alpha": 0.7}
-            label = NAMES[activation] if place == 0 else None
-            entropy.plot(trained.curve["step"], trained.curve["cross_entropy"], label=label, **look)
-            power.plot(trained.curve["step"], _mean_power(trained), label=label, **look)
-    figures.source_line(normalised, optimum.max_margin, f"γ* = {optimum.max_margin:.5g}, at every λ")
-    figures.source_line(margin, optimum.margin, f"optimum at λ = {optimum.lam:g}: {optimum.margin:.4g}")
-    figures.source_line(entropy, optimum.cross_entropy, f"quadratic optimum: {optimum.cross_entropy:.4g}")
-    figures.log_axis_labels(entropy, "y")
-    top = optimum.max_margin
-    normalised.set_ylim(-0.3 * top, 1.12 * top)
-    power.set_ylim(0, 1.03)
-    for ax, title in (
-        (normalised, "normalised margin (quadratic, $L_{2,3}$)"),
-        (margin, "margin (quadratic)"),
-        (entropy, "cross-entropy"),
-        (power, "largest normalised power, mean by $\\|\\omega_i\\|^\\nu$"),
-    ):
-        figures.panel_title(ax, title)
-        ax.set_xlabel("step")
-    figures.legend(power, loc="lower right")
-    figures.source_note(fig, "dissertation, Figure 7.1(c)")
-    caption = (
-        "A line per network. Normalised margin h(θ)/Σ‖ω_i‖³ with Theorem 7.7's maximum, which is also that of the "
-        f"exact optimum at λ = {optimum.lam:g}; margin and cross-entropy with those of the optimum. Below right: the largest "
-        "normalised power of u, v and w, averaged over neurons with weights ‖ω_i‖^ν."
-    )
-    tables = [_curve(activation, trained) for activation, networks in kinds.items() for trained in networks]
-    return Figure(f"margin-{p}", f"Margin against step, modulo {p}", caption, fig, pl.concat(tables))
-
-
-def _mean_power(trained: TrainedNetwork) -> Array:
-    return np.asarray(np.mean([trained.curve[f"fourier_power_{part}"] for part in PARTS], axis=0))
-
-
-def _curve(activation: str, trained: TrainedNetwork) -> pl.DataFrame:
-    names = ("step", "margin", "normalised_margin", "cross_entropy")
-    columns = {name: trained.curve[name] for name in names}
-    head = {"activation": activation, "seed": trained.seed}
-    return pl.DataFrame({**head, **columns, "power": _mean_power(trained)})
 
 
 def _joined(tables: Sequence[pl.DataFrame], columns: Sequence[str]) -> pl.DataFrame:

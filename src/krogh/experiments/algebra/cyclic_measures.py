@@ -1,4 +1,4 @@
-"""What a trained network that adds modulo p is measured by, in float64 (dissertation, Figures 7.1, 7.4 and D.1).
+"""What trained networks are measured by, in float64: addition modulo p and parity (Figures 7.1, 7.4, 7.5 and D.1).
 
     features    largest normalised power of u, v and w, the dominant frequencies, their shares of Σ‖ω_i‖^ν
     margin      normalised margin over γ*, and the certificate's gap γ* - margin with its two parts
@@ -7,6 +7,8 @@
 The gap is (V - E[g']) + (E[g'] - h), both divided by ‖θ‖^ν: neurons that are not optimal (Eq 7.3), and inputs or labels
 off the margin (Eq 7.1, C.1). For ReLU neurons no maximum margin is known: the margin and the gap are left out, and the
 distance says how far their weights and their function are from those of quadratic networks of maximum margin.
+
+`fewest` is the least number of kept neurons that a frequency has: with few, its terms u²w and v²w cannot cancel.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from numpy.typing import NDArray
 from krogh.theory.margin_distance import function_distance, margin_distance
 from krogh.theory.margins import (
     PairArrays,
+    ParityProblem,
+    PowerArrays,
     certify,
     cross_entropy,
     dataset_margin,
@@ -29,10 +33,12 @@ from krogh.theory.margins import (
     offset_maximum,
     phase_residuals,
 )
+from krogh.theory.margins.networks import Network
 from krogh.theory.margins.problems import characters_of, group_of
 from krogh.theory.nearest_neurons import nearest_in_irreps
 from krogh.theory.representations import irrep_powers, real_irreps
 from krogh.theory.spectra import norm_balance, norm_weights, weighted_mean
+from krogh.theory.spectra_parity import parity_structure
 from krogh.theory.spectra_parts import Spectrum, network_spectrum
 
 Array = NDArray[np.float64]
@@ -42,9 +48,15 @@ EVEN = 0.2
 
 MEASURES = (
     "margin", "normalised_margin", "ratio", "cross_entropy", "flatness",
-    "power", "power_median", "power_least", "agreement", "kept", "present", "even_shares",
+    "power", "power_median", "power_least", "agreement", "kept", "fewest", "present",
+    "even_shares",
     "phase", "balance", "neurons", "worst_neuron", "shares", "function",
     "gap", "gap_of_neurons", "gap_of_logits",
+)  # fmt: skip
+
+PARITY_MEASURES = (
+    "margin", "cross_entropy", "ratio", "kept", "kept_share", "off_share", "deviation", "imbalance", "sign_rule",
+    "patterns", "neurons", "worst_neuron", "shares", "function", "gap", "gap_of_neurons", "gap_of_logits",
 )  # fmt: skip
 
 
@@ -58,14 +70,16 @@ class FamilyDistance:
     function: float
 
 
-def network_measures(network: PairArrays | None, p: int) -> dict[str, float]:
+def network_measures(network: Network | None, p: int) -> dict[str, float]:
     """Everything, by name (`MEASURES`); nan where training diverged and where theory says nothing."""
     found = dict.fromkeys(MEASURES, math.nan)
     if network is None or not np.any(network.neurons):
         return found
+    assert isinstance(network, PairArrays)
     spectrum = network_spectrum(network, p)
     kept = spectrum.kept
     powers = spectrum.largest[:, kept]
+    counts = np.array(list(spectrum.counts().values()))
     distance = family_distance(network, p)
     found |= {
         "margin": dataset_margin(network, p),
@@ -77,7 +91,8 @@ def network_measures(network: PairArrays | None, p: int) -> dict[str, float]:
         "power_least": float(powers.min()),
         "agreement": spectrum.agreement,
         "kept": float(kept.sum()),
-        "present": float(np.mean(np.array(list(spectrum.counts().values())) > 0)),
+        "fewest": float(counts.min()),
+        "present": float(np.mean(counts > 0)),
         "even_shares": float(np.mean(np.abs(relative_shares(spectrum, p) - 1) <= EVEN)),
         "phase": float(np.max(np.abs(phase_residuals(network, p)[kept]))),
         "balance": float(np.max(np.abs(norm_balance(network)[kept] - 1))),
@@ -123,3 +138,25 @@ def family_distance(network: PairArrays, p: int) -> FamilyDistance:
         shares=0.5 * float(np.abs(shares - wanted).sum()),
         function=function_distance(network, group, np.eye(p)),
     )
+
+
+def parity_measures(network: Network | None, problem: ParityProblem) -> dict[str, float]:
+    """Margin, the four properties of Theorem 7.8 over kept neurons, and distances; nan where training diverged."""
+    found = dict.fromkeys(PARITY_MEASURES, math.nan)
+    if network is None or not np.any(network.neurons):
+        return found
+    assert isinstance(network, PowerArrays)
+    distance, proof = margin_distance(network, problem), certify(network, problem)
+    return found | {
+        "margin": dataset_margin(network, problem),
+        "cross_entropy": cross_entropy(network, problem),
+        "ratio": proof.lower / proof.upper,
+        **parity_structure(network, problem).summary(),
+        "neurons": distance.neurons,
+        "worst_neuron": distance.worst,
+        "shares": distance.shares,
+        "function": distance.function,
+        "gap": proof.gap / proof.upper,
+        "gap_of_neurons": (proof.upper - proof.expected) / proof.upper,
+        "gap_of_logits": (proof.expected - proof.lower) / proof.upper,
+    }

@@ -21,7 +21,8 @@ from krogh.lab.statistics import Interval, quantile_interval
 from krogh.models.pair_network import PairNetwork
 from krogh.probes.base import Probe
 from krogh.tasks.composition import GroupComposition
-from krogh.theory.margins import PairArrays, PowerArrays, arrays_of
+from krogh.theory.margins import arrays_of, max_margin_cyclic
+from krogh.theory.margins.networks import Network
 from krogh.training.presets import MarginPreset
 
 Array = NDArray[np.float64]
@@ -36,8 +37,8 @@ class TrainedNetwork:
 
     trial: Trial
     seed: int
-    initial: PairArrays | PowerArrays
-    network: PairArrays | PowerArrays | None
+    initial: Network
+    network: Network | None
     curve: dict[str, Array]
 
 
@@ -97,6 +98,17 @@ def require_alike(**tuples: Sequence[Any]) -> None:
     alike = len(set(lengths.values())) == 1 and min(lengths.values()) >= 1
     got = ", ".join(f"{name}={tuple(values)}" for name, values in tuples.items())
     require(alike, f"{', '.join(lengths)} must have one length, one entry per run; got {got}")
+
+
+def check_modulus(p: int, weight: float) -> None:
+    """Refuse an even p, which has a frequency that is its own conjugate, and a λ that leaves nothing but zero."""
+    require_integer("p", p, 3)
+    require(p % 2 == 1, f"Theorem 7.7 is about odd p; got p={p} (try p={p - 1} or {p + 1})")
+    require(
+        math.isfinite(weight) and 0 < weight < max_margin_cyclic(p).value * (p - 1) / p,
+        f"weight must be positive and below γ*(p-1)/p = {max_margin_cyclic(p).value * (p - 1) / p:.4g}, from which on "
+        f"the zero network is optimal for p={p}; got weight={weight!r}",
+    )
 
 
 # --- verdicts -------------------------------------------------------------------------------------------------

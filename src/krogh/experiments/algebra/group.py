@@ -35,9 +35,9 @@ class Settings:
     group: str = setting(
         "", "one group in place of `groups`: Z_12, D_6, S_4, A_5, Q_8, D_4xD_4, Z_2^3, or path/to/table.csv"
     )
-    seeds: int = setting(6, "networks of each group")
+    seeds: int | None = setting(None, "networks of each group; none for 12, or 6 where one takes minutes")
     lam: float | None = setting(None, "λ of the penalty λ Σ‖ω_i‖³; none for the source's, or a hundredth of γ*")
-    width: int | None = setting(None, "neurons; none for the source's, or twice as many as suffice")
+    width: int | None = setting(None, "neurons; none for the source's, or at least twice as many as suffice")
     steps: int | None = setting(None, "steps of gradient descent; none for the source's, or until neurons have settled")
     rate: float | None = setting(None, "learning rate at first; none for about 0.05")
     doubled: int | None = setting(None, "how often the rate is doubled; none for as often as is stable")
@@ -69,7 +69,6 @@ class Composition(Experiment[Settings]):
     keep_weights = True
 
     def trials(self, settings: Settings) -> list[Trials]:
-        require_integer("seeds", settings.seeds, 1)
         return [cohort for plan in plans_of(settings) for cohort in cohorts_of(plan, settings.seeds)]
 
     def claims(self, results: Results[Settings]) -> list[Claim]:
@@ -103,8 +102,10 @@ def plans_of(settings: Settings) -> list[Plan]:
     return plans
 
 
-def cohorts_of(plan: Plan, seeds: int) -> list[Trials]:
+def cohorts_of(plan: Plan, seeds: int | None) -> list[Trials]:
     """The networks of one group: seeds of one structure."""
+    seeds = plan.seeds if seeds is None else seeds
+    require_integer("seeds", seeds, 1)
     return sweep(plan.trial((Margin(), IrrepPower(irrep_kernels(plan.group)))), seed=range(seeds))
 
 

@@ -100,7 +100,8 @@ def irrep_figure(measured: Measured) -> Figure:
         ):
             values = [float(found[name][column][0]) for name in names]
             shares.plot(places, values, marker, color=color, markersize=6 if marker == "D" else 14, label=label)
-        figures.legend(shares)
+        shares.margins(y=0.3)  # room for the legend
+        figures.legend(shares, loc="upper left")
         for ax in (counts, shares):
             _name_places(ax, names, [int(found[name]["dimension"][0]) for name in names])
     counts.set_ylabel("neurons")
@@ -154,14 +155,15 @@ def prediction_figure(measured: Measured) -> Figure:
         _name_places(ax, names)
         ax.set_xlabel("conjugacy class (with its inverses)")
     figures.source_note(fig, "dissertation, Theorem 7.9 and section D.9.2")
-    others = ", ".join(f"{name} {kind}" for name, kind in condition.other_kinds.items())
+    others = _few(", ".join(f"{name} {kind}" for name, kind in condition.other_kinds.items()))
+    positive = f"; it is positive for {_few(', '.join(condition.failing))}" if condition.failing else ""
     caption = (
-        f"{plan.name} of order {plan.group.order}: γ* by {best.theorem}. The theorem needs a negative sum over "
-        f"the non-trivial irreps in every class but the identity's{'' if applies else '; it is positive for ' + ', '.join(condition.failing)}. "
-        f"{'All irreps are of real type.' if condition.real_type else f'Not of real type: {_few(others)}.'} "
-        f"{best.width:,} neurons suffice; the zero network is optimal from λ = {plan.optimum.threshold:.4g} on. At "
-        f"λ = {plan.lam:g} the exact optimum has the normalised margin {plan.optimum.ratio:.4g} γ*, margin "
-        f"{plan.optimum.margin:.4g} and cross-entropy {plan.optimum.cross_entropy:.4g}."
+        f"{plan.name} of order {plan.group.order}: γ* by {best.theorem}. The theorem needs a negative sum over the "
+        f"non-trivial irreps in every class but the identity's{positive}. "
+        f"{f'Not of real type: {others}.' if others else 'All irreps are of real type.'} {best.width:,} neurons "
+        f"suffice; the zero network is optimal from λ = {plan.optimum.threshold:.4g} on. At λ = {plan.lam:g} the exact "
+        f"optimum has the normalised margin {plan.optimum.ratio:.4g} γ*, margin {plan.optimum.margin:.4g} and "
+        f"cross-entropy {plan.optimum.cross_entropy:.4g}."
     )
     data = pl.DataFrame({"class": names, "condition": values, "weight": weights})
     return Figure(file_name("prediction", plan), f"What theory says of {plan.name}", caption, fig, data)

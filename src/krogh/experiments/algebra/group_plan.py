@@ -4,7 +4,8 @@ Let M be the margin and ρ = Σ‖ω_i‖³ at the exact optimum of cross-entrop
 ω = (ρ/m)^{1/3} the norm of one of m neurons there. Then
 
     λ       a hundredth of γ*, one digit: far below where the zero network is optimal
-    m       twice what suffices for a network of maximum margin
+    m       twice what suffices for a network of maximum margin, and ten per irrep: neurons of an irrep of dimension 1
+            whose outputs all have one sign cannot cancel their squares, and stay in a local minimum
     rate    small at first, doubled every 200 steps: it makes up for gradients that vanish like e^{-margin}. In the end
             a third of 2/curvature; the curvature at the optimum is about 9λMω · 2max(1, κ), κ = ⅔(Σ_R D^2.5/e / |G|)²
     steps   after the last doubling sixty times 1/(3·rate·λ·ω), in which imbalances between neurons fall by a factor e
@@ -41,12 +42,15 @@ LARGEST_DECAY = 4e-3
 """Of rate·λ, however flat the optimum is."""
 NOISY_DECAY = 1.28e-4
 """The same where steps read random pairs: the source's for S_5."""
-SAFETY, RELAXATIONS, LONGEST = 3.0, 60.0, 75_000
-FEWEST_NEURONS, ENOUGH_NEURONS, MOST_NEURONS = 40, 400, 1000
+SAFETY, LONGEST = 3.0, 75_000
+FEWEST_NEURONS, PER_IRREP, ENOUGH_NEURONS, MOST_NEURONS = 40, 10, 400, 1000
 WHOLE = 2**16
 """Up to so many pairs, every step reads all of them; beyond, `BATCH` random ones."""
 BATCH = 4096
 POINTS = 250
+MANY_SEEDS, FEW_SEEDS = 12, 6
+LONG_WORK = 1e12
+"""Multiplications of one network's forward passes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +77,12 @@ class Plan:
     def final_rate(self) -> float:
         """The rate after the last doubling."""
         return float(self.rate * 2.0 ** len(self.doubled_at))
+
+    @property
+    def seeds(self) -> int:
+        """How many networks a verdict is given: twelve, or six where each takes minutes on a laptop."""
+        pairs = self.group.order**2 if self.batch is None else self.batch
+        return FEW_SEEDS if pairs * self.group.order * self.width * self.steps > LONG_WORK else MANY_SEEDS
 
     def trial(self, probes: tuple[Probe, ...] = ()) -> Trial:
         """A pair network of quadratic neurons that is to learn the group's table; it makes all of its steps."""
@@ -110,26 +120,34 @@ def plan_of(
     doubled: int | None = None,
     doubled_every: int | None = None,
     batch: int | None = None,
+    collapsing: bool = False,
+    relaxations: float = 60.0,
 ) -> Plan:
     """The training of a group given by name or file. What is not given is the stated setting's, or follows from theory.
 
-    A schedule is made for its λ: whoever changes λ or a rate of a stated setting gets rates and steps that fit.
+    A schedule is made for its λ: whoever changes λ or a rate of a stated setting gets rates and steps that fit. A λ at
+    which the zero network is optimal is refused, unless networks are meant to collapse. `relaxations` says how long
+    neurons are given to settle.
     """
     group = load_group(text)
     require(group.order > 1, f"composition needs a wrong answer; {group.name} has one element (try Z_2)")
     stated = None if Path(text.strip()).suffix.lower() in READERS else PRESETS.get(group.name)
     best = max_margin_group(group)
     chosen = lam if lam is not None else stated.weight if stated else float(f"{WEIGHT * best.value:.1g}")
-    optimum = _optimum(group, chosen)
+    optimum = _optimum(group, chosen, collapsing)
     neurons, remarks = _width(group, best, width, stated)
     scheduled = (lam, rate, doubled, doubled_every, batch) == (None,) * 5
     if stated is not None and scheduled:
         rate, times, length, batch = stated.rate, stated.doubled_at, stated.steps, stated.batch
     else:
         batch = batch if batch is not None else BATCH if group.order**2 > WHOLE else None
-        rate, times, length = _schedule(optimum, neurons, curvature(group), rate, doubled, doubled_every, batch)
+        largest = largest_decay(optimum, neurons, curvature(group))
+        largest = largest if batch is None else min(largest, NOISY_DECAY)
+        rate, times, length = _schedule(optimum, neurons, largest, rate, doubled, doubled_every, relaxations)
     length = length if steps is None else steps
     require_integer("steps", length, 1)
+    if batch is not None:
+        require_integer("batch", batch, 1)
     return Plan(
         group=group,
         lam=chosen,
@@ -145,13 +163,13 @@ def plan_of(
     )
 
 
-def _optimum(group: Group, lam: float) -> FiniteLambda:
-    """The exact optimum at λ; a λ at which it is the zero network is refused, with the λ from which on that is so."""
+def _optimum(group: Group, lam: float, collapsing: bool) -> FiniteLambda:
+    """The exact optimum at λ; one that is the zero network is refused, with the λ from which on that is so."""
     positive = isinstance(lam, int | float) and 0 < lam < math.inf
     require(positive, f"lam must be a positive number; got lam={lam!r}")
     found = finite_lambda(group, lam)
     require(
-        not found.zero,
+        collapsing or not found.zero,
         f"lam must be below {found.threshold:.4g}, from which on the zero network is optimal for {group.name}; got "
         f"lam={lam:g} (try lam={WEIGHT * found.max_margin:.1g})",
     )
@@ -165,7 +183,8 @@ def _width(
     if width is None and stated is not None:
         width = stated.width
     if width is None:
-        wanted = max(FEWEST_NEURONS, best.width, min(2 * best.width, ENOUGH_NEURONS))
+        ample = max(2 * best.width, PER_IRREP * len(best.irrep_shares), FEWEST_NEURONS)
+        wanted = max(best.width, min(ample, ENOUGH_NEURONS))
         width = min(-(-wanted // 10) * 10, MOST_NEURONS)
     require_integer("width", width, 1)
     lacking = (
@@ -192,18 +211,16 @@ def largest_decay(optimum: FiniteLambda, width: int, curved: float) -> float:
 def _schedule(
     optimum: FiniteLambda,
     width: int,
-    curved: float,
+    largest: float,
     rate: float | None,
     doubled: int | None,
     doubled_every: int | None,
-    batch: int | None,
+    relaxations: float,
 ) -> tuple[float, tuple[int, ...], int]:
-    """Rate, steps at which it is doubled, and the number of steps."""
+    """Rate, steps at which it is doubled, and the number of steps; rate·λ is `largest` in the end."""
     every = EVERY if doubled_every is None else doubled_every
     require_integer("doubled_every", every, 1)
-    final = largest_decay(optimum, width, curved) / optimum.lam
-    if batch is not None:
-        final = min(final, NOISY_DECAY / optimum.lam)
+    final = largest / optimum.lam
     first = RATE if rate is None else rate
     require(0 < first < math.inf, f"rate must be a positive number; got rate={rate!r}")
     if doubled is None:
@@ -211,7 +228,7 @@ def _schedule(
         first = first if rate is not None else min(first, final / 2.0**doubled)
     require_integer("doubled", doubled, 0, 60)
     size = 1.0 if optimum.zero else (optimum.rho / width) ** (1 / 3)
-    settling = RELAXATIONS / (3 * first * 2.0**doubled * optimum.lam * size)
+    settling = relaxations / (3 * first * 2.0**doubled * optimum.lam * size)
     steps = min(LONGEST, 1000 * math.ceil((every * doubled + settling) / 1000))
     return first, tuple(every * (number + 1) for number in range(doubled)), steps
 

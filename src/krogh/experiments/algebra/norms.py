@@ -18,13 +18,14 @@ import polars as pl
 
 from krogh.engine import Trials, sweep
 from krogh.errors import require, require_integer
-from krogh.experiments.algebra.cyclic import check_modulus
 from krogh.experiments.algebra.cyclic_claims import distance_claims
+from krogh.experiments.algebra.cyclic_curves import compared_curves
 from krogh.experiments.algebra.cyclic_distances import distance_figure
 from krogh.experiments.algebra.cyclic_measures import network_measures
 from krogh.experiments.algebra.cyclic_runs import (
     TrainedNetwork,
     addition_trial,
+    check_modulus,
     doubling_preset,
     median_claim,
     never_exceeded,
@@ -33,7 +34,7 @@ from krogh.experiments.algebra.cyclic_runs import (
 from krogh.lab import Claim, Experiment, Figure, Results, experiment, figures, setting
 from krogh.probes.margins import Margin
 from krogh.probes.spectra import FourierPower
-from krogh.theory.margins import PairArrays, max_margin_cyclic
+from krogh.theory.margins import max_margin_cyclic
 from krogh.training.penalties import NeuronNorm
 
 SOURCE = "dissertation, section 7.3 and D.5.1; the comparison is not in the source"
@@ -157,7 +158,6 @@ def _measures(results: Results[Settings], initial: bool) -> pl.DataFrame:
     for kind in kinds(results.settings):
         for trained in networks_of(results, kind):
             network = trained.initial if initial else trained.network
-            assert network is None or isinstance(network, PairArrays)
             rows.append({"kind": kind, "seed": trained.seed} | network_measures(network, results.settings.p))
     return pl.DataFrame(rows)
 
@@ -177,7 +177,7 @@ def norm_claims(results: Results[Settings]) -> list[Claim]:
         for one in networks_of(results, kind)
     ]
 
-    def found(name: str, statement: str, statistic: str, values: Any, source_value: str, **bound: float) -> Claim:
+    def found(name: str, statement: str, statistic: str, values: Any, source_value: str, **bound: Any) -> Claim:
         return median_claim(
             name,
             f"Z_{p}: {statement}",
@@ -251,8 +251,6 @@ def _typical(table: pl.DataFrame, column: str) -> str:
 
 # --- how it looks ---------------------------------------------------------------------------------------------
 
-_COLORS = (figures.BLUE, figures.VERMILLION, figures.GREEN, figures.ORANGE, figures.SKY, figures.BLACK)
-
 
 def _comparison(results: Results[Settings]) -> Figure:
     settings, table = results.settings, measured(results)
@@ -272,7 +270,7 @@ def _comparison(results: Results[Settings]) -> Figure:
     )
     places = np.arange(len(names))[::-1]
     for ax, (column, label) in zip(axes, panels, strict=True):
-        for place, kind, color in zip(places, names, _cycled(len(names)), strict=True):
+        for place, kind, color in zip(places, names, [*figures.PALETTE] * len(names), strict=False):
             known = table.filter(kind=kind)[column].drop_nans().to_numpy()
             ax.plot(known, np.full(len(known), place), linestyle="none", marker="o", color=color, alpha=0.7)
         ax.set_xlabel(label, fontsize=9)
@@ -289,36 +287,12 @@ def _comparison(results: Results[Settings]) -> Figure:
 
 def _curves(results: Results[Settings]) -> Figure:
     settings = results.settings
-    gamma = max_margin_cyclic(settings.p).value
-    fig, axes = figures.new_figure(
-        f"Modulo {settings.p}: margin and frequencies while training under different norms", width=10.0, ncols=2
+    return compared_curves(
+        "curves",
+        f"Modulo {settings.p}: margin and frequencies while training under different norms",
+        settings.p,
+        {kind: networks_of(results, kind) for kind in kinds(settings)},
+        caption="A line per network. Whatever the norm in training, margins are divided by Σ‖ω_i‖³.",
+        source=SOURCE,
+        labels={kind: words(kind) for kind in kinds(settings)},
     )
-    tables = []
-    for kind, color in zip(kinds(settings), _cycled(len(kinds(settings))), strict=True):
-        for place, one in enumerate(networks_of(results, kind)):
-            step, ratio = one.curve["step"], one.curve["normalised_margin"] / gamma
-            power = np.mean([one.curve[f"fourier_power_{part}"] for part in "uvw"], axis=0)
-            look: dict[str, Any] = {"color": color, "linewidth": 1, "alpha": 0.7}
-            label = words(kind) if place == 0 else None
-            if kind == RELU:
-                ratio = np.full_like(ratio, np.nan)
-            else:
-                axes[0].plot(step, ratio, **look)
-            axes[1].plot(step, power, label=label, **look)
-            columns = {"step": step, "ratio": ratio, "power": power}
-            tables.append(pl.DataFrame({"kind": kind, "seed": one.seed, **columns}))
-    figures.source_line(axes[0], 1.0, "γ*")
-    axes[0].set_ylim(-0.3, 1.12)
-    axes[1].set_ylim(0, 1.03)
-    figures.panel_title(axes[0], "normalised $L_{2,3}$ margin / γ*, quadratic")
-    figures.panel_title(axes[1], "largest normalised power, mean by $\\|\\omega_i\\|^\\nu$")
-    for ax in axes:
-        ax.set_xlabel("step")
-    figures.legend(axes[1], loc="lower right")
-    figures.source_note(fig, SOURCE)
-    caption = "A line per network. Whatever the norm in training, margins are divided by Σ‖ω_i‖³."
-    return Figure("curves", "Margin and frequencies while training", caption, fig, pl.concat(tables))
-
-
-def _cycled(count: int) -> list[str]:
-    return [_COLORS[place % len(_COLORS)] for place in range(count)]

@@ -19,31 +19,23 @@ from krogh.engine import Trial, Trials, sweep
 from krogh.errors import require, require_integer
 from krogh.experiments.algebra.cyclic_claims import distance_claims
 from krogh.experiments.algebra.cyclic_distances import distance_figure
+from krogh.experiments.algebra.cyclic_measures import parity_measures
 from krogh.experiments.algebra.cyclic_runs import TrainedNetwork, median_claim, never_exceeded, trained_networks
 from krogh.lab import Claim, Experiment, Figure, Results, experiment, figures, setting
 from krogh.models.power_network import PowerNetwork
 from krogh.probes.margins import Margin
 from krogh.tasks.parity_classes import ParityClasses
-from krogh.theory.margin_distance import margin_distance
 from krogh.theory.margins import (
     FiniteLambda,
     ParityProblem,
     PowerArrays,
-    certify,
-    cross_entropy,
-    dataset_margin,
     finite_lambda,
     max_margin_parity,
 )
-from krogh.theory.spectra_parity import parity_structure
 from krogh.training.presets import MarginPreset
 
 SOURCE = "dissertation, Figure 7.5 and Theorem 7.8"
 SHOWN = 12  # neurons of Figure 7.5(a), those of largest norm
-MEASURES = (
-    "margin", "cross_entropy", "ratio", "kept", "kept_share", "off_share", "deviation", "imbalance", "sign_rule",
-    "patterns", "neurons", "worst_neuron", "shares", "function", "gap", "gap_of_neurons", "gap_of_logits",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -134,36 +126,14 @@ def networks_of(results: Results[Settings]) -> list[TrainedNetwork]:
 def measured(results: Results[Settings]) -> pl.DataFrame:
     """One row per trained network: seed, and what was measured at the end."""
     problem = ParityProblem(results.settings.n, k=results.settings.k)
-    return pl.DataFrame([{"seed": one.seed} | network_measures(one.network, problem) for one in networks_of(results)])
+    return pl.DataFrame([{"seed": one.seed} | parity_measures(one.network, problem) for one in networks_of(results)])
 
 
 @functools.lru_cache(maxsize=4)
 def at_first(results: Results[Settings]) -> pl.DataFrame:
     """The same before training."""
     problem = ParityProblem(results.settings.n, k=results.settings.k)
-    return pl.DataFrame([{"seed": one.seed} | network_measures(one.initial, problem) for one in networks_of(results)])
-
-
-def network_measures(network: Any, problem: ParityProblem) -> dict[str, float]:
-    """Margin, the four properties of Theorem 7.8 over kept neurons, and distances; nan where training diverged."""
-    found = dict.fromkeys(MEASURES, math.nan)
-    if network is None or not np.any(network.neurons):
-        return found
-    assert isinstance(network, PowerArrays)
-    distance, proof = margin_distance(network, problem), certify(network, problem)
-    return found | {
-        "margin": dataset_margin(network, problem),
-        "cross_entropy": cross_entropy(network, problem),
-        "ratio": proof.lower / proof.upper,
-        **parity_structure(network, problem).summary(),
-        "neurons": distance.neurons,
-        "worst_neuron": distance.worst,
-        "shares": distance.shares,
-        "function": distance.function,
-        "gap": proof.gap / proof.upper,
-        "gap_of_neurons": (proof.upper - proof.expected) / proof.upper,
-        "gap_of_logits": (proof.expected - proof.lower) / proof.upper,
-    }
+    return pl.DataFrame([{"seed": one.seed} | parity_measures(one.initial, problem) for one in networks_of(results)])
 
 
 # --- what was found -------------------------------------------------------------------------------------------
@@ -176,7 +146,7 @@ def parity_claims(
     gamma, k = optimum.max_margin, settings.k
     ratios = [*(np.asarray(curve) / gamma for curve in curves), table["ratio"].to_numpy()]
 
-    def found(name: str, statement: str, statistic: str, values: Any, source_value: str, **bound: float) -> Claim:
+    def found(name: str, statement: str, statistic: str, values: Any, source_value: str, **bound: Any) -> Claim:
         return median_claim(name, statement, statistic, values, source=SOURCE, source_value=source_value, **bound)
 
     return [
@@ -247,7 +217,7 @@ def parity_claims(
 def _features(settings: Settings, networks: Sequence[TrainedNetwork]) -> Figure:
     """Figure 7.5 (a): the weights of the neurons of largest norm."""
     fig, axes = figures.new_figure(
-        f"({settings.n},{settings.k})-parity: the largest neurons read the relevant bits and nothing else",
+        f"({settings.n},{settings.k})-parity: what the largest neurons read",
         width=9.5,
         height=4.6,
         ncols=2,
@@ -295,7 +265,7 @@ def _draw_neurons(fig: Any, ax: Any, network: PowerArrays, chosen: np.ndarray, s
 def _curves(settings: Settings, networks: Sequence[TrainedNetwork], optimum: FiniteLambda) -> Figure:
     """Figure 7.5 (b): the margin against the step."""
     fig, axes = figures.new_figure(
-        f"({settings.n},{settings.k})-parity: the normalised margin rises to the largest there is",
+        f"({settings.n},{settings.k})-parity: the normalised margin while training, and the largest there is",
         width=10.5,
         height=3.3,
         ncols=3,

@@ -7,7 +7,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import polars as pl
@@ -23,9 +22,8 @@ from krogh.experiments.algebra.group_plan import Plan, padded_doublings, plan_of
 from krogh.lab import Results, figures
 from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.registry import EXPERIMENTS
-from krogh.tasks.groups import Group, cyclic, from_table, load_group
+from krogh.tasks.groups import Group, from_table, load_group
 from krogh.theory.constructions.algebra_groups import group_network
-from krogh.theory.constructions.base import double_precision
 from krogh.theory.margins import PairArrays, finite_lambda, max_margin_group
 from krogh.theory.representations import irrep_projectors
 from krogh.training import Online, Population, doublings
@@ -88,24 +86,24 @@ def test_the_curvature_at_the_optimum_is_about_what_rates_assume(name, lam):
     given = load_group(name)
     optimum, n = finite_lambda(given, lam), given.order
     network = group_network(given, optimum.shares).scaled(optimum.rho ** (1 / 3))
-    labels = given.table.ravel()
-    with double_precision():
-        weights = jnp.asarray(network.neurons)
+    right = np.eye(n)[given.table.ravel()]
 
-        def loss(theta: jax.Array) -> jax.Array:
-            u, v, w = theta[:, :n], theta[:, n : 2 * n], theta[:, 2 * n :]
-            logits = ((u[:, :, None] + v[:, None, :]) ** 2).reshape(len(u), -1).T @ w
-            right = logits[np.arange(n * n), labels]
-            entropy = jnp.mean(jax.nn.logsumexp(logits, axis=1) - right)
-            return entropy + lam * jnp.sum(jnp.sum(theta**2, axis=1) ** 1.5)
+    def slope(theta: np.ndarray) -> np.ndarray:
+        u, v, w = np.split(theta, 3, axis=1)
+        sums = (u[:, :, None] + v[:, None, :]).reshape(len(u), -1)
+        logits = (sums**2).T @ w
+        wrong = np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)) - right
+        inner = (2 * sums * (w @ wrong.T)).reshape(len(u), n, n)
+        entropy = np.hstack([inner.sum(axis=2), inner.sum(axis=1), sums**2 @ wrong]) / n**2
+        return entropy + 3 * lam * np.linalg.norm(theta, axis=1, keepdims=True) * theta
 
-        slope = jax.grad(loss)
-        assert float(jnp.abs(slope(weights)).max()) < 1e-12, "it is the optimum"
-        curved = jax.jit(lambda direction: jax.jvp(slope, (weights,), (direction,))[1])
-        direction = jnp.asarray(np.random.default_rng(0).standard_normal(weights.shape))
-        for _ in range(40):
-            direction = curved(direction / jnp.linalg.norm(direction))
-        found = float(jnp.linalg.norm(direction))
+    weights = network.neurons
+    assert np.abs(slope(weights)).max() < 1e-12, "it is the optimum"
+    found, direction = 0.0, np.random.default_rng(0).standard_normal(weights.shape)
+    for _ in range(40):
+        step = 1e-4 * direction / np.linalg.norm(direction)
+        direction = (slope(weights + step) - slope(weights - step)) / 2e-4
+        found = float(np.linalg.norm(direction))
     size = (optimum.rho / network.width) ** (1 / 3)
     expected = 9 * lam * optimum.margin * size * group_plan.curvature(given)
     assert 0.45 <= found / expected <= 1.45
@@ -141,11 +139,10 @@ def test_irreps_of_dimension_one_have_neurons_enough():
 
 
 def test_padded_schedules_are_the_same_schedules():
-    steps = jnp.arange(0, 900, 50)
     for times in ((), (200,), (200, 400, 600)):
         short, padded = doublings(times), padded_doublings(times, 4)
         assert padded.boundaries.shape == (4,) and padded.factors.shape == (5,)
-        for step in steps:
+        for step in map(jnp.asarray, (0, 199, 200, 300, 401, 600, 700)):
             assert float(padded.factor(step)) == float(short.factor(step))
 
 
@@ -445,4 +442,3 @@ def test_figures_draw_for_many_irreps_and_for_networks_that_diverged(name):
         figure = distance_figure([lost, tables(plan)])
         figure.drawing.draw_without_rendering()
     assert Path(figure.name).name == figure.name
-    assert cyclic(71).name in ("Z_71",)

@@ -209,10 +209,8 @@ def _failing(groups: Sequence[Measured]) -> str:
 
 def _bars(ax: Any, places: np.ndarray, values: Sequence[np.ndarray], color: str) -> None:
     """Means with whiskers over the seeds' range."""
-    means = np.array([value.mean() for value in values])
-    spread = np.array(
-        [[value.mean() - value.min() for value in values], [value.max() - value.mean() for value in values]]
-    )
+    low, means, high = (np.array([part(value) for value in values]) for part in (np.min, np.mean, np.max))
+    spread = np.maximum([means - low, high - means], 0.0)  # a mean may exceed the largest by rounding
     ax.bar(
         places, means, color=color, width=0.6, alpha=0.8, yerr=spread, error_kw={"ecolor": figures.INK, "capsize": 2}
     )

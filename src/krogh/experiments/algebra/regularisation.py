@@ -17,12 +17,14 @@ import polars as pl
 
 from krogh.engine import Trial, Trials, stack
 from krogh.errors import require, require_integer
-from krogh.experiments.algebra.cyclic_runs import FEWEST, median_claim, never_exceeded, over_seeds, trained_networks
+from krogh.experiments.algebra.cyclic_runs import FEWEST, median_claim, never_exceeded, over_seeds
 from krogh.experiments.algebra.group_plan import Plan, check_interval, padded_doublings, plan_of
 from krogh.experiments.theorems import require_increasing
 from krogh.lab import Claim, Experiment, Figure, Results, claim, experiment, figures, setting
 from krogh.lab.statistics import Interval
-from krogh.theory.margins import PairArrays, cross_entropy, finite_lambda, normalised_margin
+from krogh.tasks.groups import load_group
+from krogh.theory.margins import arrays_of, cross_entropy, finite_lambda, normalised_margin
+from krogh.theory.margins.networks import Network
 from krogh.values import replaced
 
 SOURCE = "dissertation, Theorem 7.1"
@@ -113,30 +115,35 @@ def _seeded(plan: Plan, most: int, every: int, seed: int) -> Trial:
 def measured(results: Results[Settings]) -> pl.DataFrame:
     """One row per network: what it reached, and what the exact optimum at its λ has; nan where training diverged."""
     settings, rows = results.settings, []
+    outcomes = dict(results.table.select("id", "outcome").iter_rows())
     for group in settings.groups:
-        plans = plans_of(settings, group)
-        networks = trained_networks(results, cohorts_of(settings, group))
-        for place, trained in enumerate(networks):
-            plan = plans[place // settings.seeds]
-            network = trained.network
-            lost = not isinstance(network, PairArrays) or not np.any(network.neurons)
-            rows.append(
-                {
-                    "group": group,
-                    "lam": plan.lam,
-                    "seed": trained.seed,
-                    "ratio": math.nan if lost else normalised_margin(network, plan.group) / plan.best.value,  # type: ignore[arg-type]
-                    "cross_entropy": math.nan if lost else cross_entropy(network, plan.group),  # type: ignore[arg-type]
-                    "largest_weight": math.nan if lost else float(np.abs(network.neurons).max()),  # type: ignore[union-attr]
-                    "optimum_ratio": plan.optimum.ratio,
-                    "optimum_cross_entropy": plan.optimum.cross_entropy,
-                    "threshold": plan.optimum.threshold,
-                    "zero": plan.optimum.zero,
-                    "max_margin": plan.best.value,
-                    "order": plan.group.order,
-                }
-            )
+        plans = [plan for plan in plans_of(settings, group) for _ in range(settings.seeds)]
+        trials = [
+            (trial, identity)
+            for cohort in cohorts_of(settings, group)
+            for trial, identity in zip(cohort, cohort.ids().tolist(), strict=True)
+        ]
+        for plan, (trial, identity) in zip(plans, trials, strict=True):
+            lost = outcomes[identity] == "diverged"
+            network = None if lost else arrays_of(trial.model, results.weights(identity))
+            rows.append({"group": group, "lam": plan.lam, "seed": int(trial.seed)} | _row(plan, network))
     return pl.DataFrame(rows)
+
+
+def _row(plan: Plan, network: Network | None) -> dict[str, Any]:
+    """A network at its λ, and the exact optimum there."""
+    alive = network if network is not None and np.any(network.neurons) else None
+    return {
+        "ratio": math.nan if alive is None else normalised_margin(alive, plan.group) / plan.best.value,
+        "cross_entropy": math.nan if network is None else cross_entropy(network, plan.group),
+        "largest_weight": math.nan if network is None else float(np.abs(network.neurons).max()),
+        "optimum_ratio": plan.optimum.ratio,
+        "optimum_cross_entropy": plan.optimum.cross_entropy,
+        "threshold": plan.optimum.threshold,
+        "zero": plan.optimum.zero,
+        "max_margin": plan.best.value,
+        "order": plan.group.order,
+    }
 
 
 def judge(table: pl.DataFrame) -> list[Claim]:
@@ -252,7 +259,8 @@ def _figure(settings: Settings, table: pl.DataFrame) -> Figure:
 def _draw(above: Any, below: Any, group: str, table: pl.DataFrame, settings: Settings) -> None:
     threshold, order = float(table["threshold"][0]), int(table["order"][0])
     fine = np.geomspace(min(settings.lams), max(*settings.lams, 1.2 * threshold), FINE)
-    exact = [finite_lambda(plan_of(group, lam=float(table["lam"][0]), collapsing=True).group, lam) for lam in fine]
+    loaded = load_group(group)
+    exact = [finite_lambda(loaded, lam) for lam in fine]
     above.plot(fine, [one.ratio for one in exact], color=figures.VERMILLION, linewidth=1.3, label="exact optimum")
     below.plot(fine, [one.cross_entropy for one in exact], color=figures.VERMILLION, linewidth=1.3)
     for ax, column, shown in (
@@ -262,7 +270,7 @@ def _draw(above: Any, below: Any, group: str, table: pl.DataFrame, settings: Set
         found = shown.filter(pl.col(column).is_not_nan()).group_by("lam", maintain_order=True)
         points = found.agg(middle=pl.median(column), low=pl.min(column), high=pl.max(column))
         middle = points["middle"].to_numpy()
-        spread = np.stack([middle - points["low"].to_numpy(), points["high"].to_numpy() - middle])
+        spread = np.maximum([middle - points["low"].to_numpy(), points["high"].to_numpy() - middle], 0.0)
         ax.errorbar(
             points["lam"], middle, yerr=spread, fmt="o", color=figures.BLUE, markersize=5, capsize=2, label="trained"
         )

@@ -13,12 +13,13 @@ import polars as pl
 import pytest
 
 from krogh.errors import KroghError
-from krogh.experiments.algebra import group, group_plan
+from krogh.experiments.algebra import group, group_plan, group_schedule
 from krogh.experiments.algebra.cyclic_runs import TrainedNetwork
 from krogh.experiments.algebra.group_claims import group_claims, rank_correlations
 from krogh.experiments.algebra.group_figures import distance_figure, irrep_figure, margin_figure, prediction_figure
-from krogh.experiments.algebra.group_measures import IRREPS, MEASURES, Measured, irrep_rows, measure_group
-from krogh.experiments.algebra.group_plan import Plan, padded_doublings, plan_of
+from krogh.experiments.algebra.group_measures import IRREPS, MEASURES, Measured, irrep_rows, left_out, measure_group
+from krogh.experiments.algebra.group_plan import Plan, plan_of
+from krogh.experiments.algebra.group_schedule import padded_doublings
 from krogh.lab import Results, figures
 from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.registry import EXPERIMENTS
@@ -73,11 +74,26 @@ def test_automatic_settings_are_stable_wide_and_long_enough(name):
     assert plan.width >= plan.best.width and not plan.remarks
     decay = plan.final_rate * plan.lam
     norm = (optimum.rho / plan.width) ** (1 / 3)
-    curvature = 9 * plan.lam * optimum.margin * norm * group_plan.curvature(plan.group)
+    curvature = 9 * plan.lam * optimum.margin * norm * group_schedule.curvature(plan.group)
     assert decay <= 4e-3 * (1 + 1e-9) and plan.final_rate * curvature <= 2 / 3 * (1 + 1e-9)
     settling = (plan.steps - plan.doubled_at[-1]) * 3 * decay * norm
     assert 59 <= settling <= 60 + 1000 * 3 * decay * norm
     assert 0.02 <= plan.rate <= 0.05
+
+
+@pytest.mark.parametrize("name", ["D_6", "Z_23", "A_5", "S_3xS_3"])
+def test_the_rate_waits_while_networks_fit_the_table(name):
+    """Doublings come every 200 steps but for one, before the rate would exceed what is safe while fitting."""
+    plan = cached_plan(name)
+    held, wait = group_schedule.waiting(plan.group, plan.optimum, plan.width)
+    gaps = np.diff([0, *plan.doubled_at])
+    (place,) = np.flatnonzero(gaps != 200)
+    rate = plan.rate * 2.0**place
+    assert gaps[place] == 200 + wait and held / 2 < rate <= held < plan.final_rate
+    # neurons of norm 0.6 grow by 3eγ‖ω‖ with e = 0.4 and the bound γ = 2/(3√(3n)(n-1)) of equal weights: √D slower
+    n = plan.group.order
+    alone = 1 / (3 * 0.4 * 2 / (3 * math.sqrt(3 * n) * (n - 1)) * 0.6)
+    assert alone <= rate * wait <= 6 * alone
 
 
 @pytest.mark.parametrize(("name", "lam"), [("S_3", 2e-4), ("D_4", 2e-4), ("Q_8", 1e-4), ("Z_11", 1e-4)])
@@ -105,7 +121,7 @@ def test_the_curvature_at_the_optimum_is_about_what_rates_assume(name, lam):
         direction = (slope(weights + step) - slope(weights - step)) / 2e-4
         found = float(np.linalg.norm(direction))
     size = (optimum.rho / network.width) ** (1 / 3)
-    expected = 9 * lam * optimum.margin * size * group_plan.curvature(given)
+    expected = 9 * lam * optimum.margin * size * group_schedule.curvature(given)
     assert 0.45 <= found / expected <= 1.45
 
 
@@ -148,8 +164,8 @@ def test_padded_schedules_are_the_same_schedules():
 
 @pytest.mark.parametrize("steps", [1, 7, 600, 1000, 9000, 50_000, 75_000])
 def test_curves_end_at_the_end_and_are_not_too_long(steps):
-    every = group_plan.check_interval(steps)
-    stride = group_plan.curve_interval(steps, every)
+    every = group_schedule.check_interval(steps)
+    stride = group_schedule.curve_interval(steps, every)
     assert steps % every == 0 and steps % stride == 0 and stride % every == 0 and every <= 100
     assert steps // stride <= 250 and (steps // stride >= 50 or every == 1)
 
@@ -271,6 +287,16 @@ def test_a_network_of_noise_is_far_away():
     row = measure_group(plan, [trained(plan, random_network(plan))]).runs.row(0, named=True)
     assert row["ratio"] < 0 and row["loss"] > 2 and row["power"] < 0.95 and row["efficiency"] < 0.5
     assert row["neurons"] > 0.3 and row["function"] > 0.3
+
+
+def test_irreps_that_no_maximum_margin_network_uses_are_added_up():
+    plan = cached_plan("A_5")
+    assert left_out(plan) == ("5",) and left_out(cached_plan("S_4")) == ()
+    assert left_out(cached_plan("Z_2^3")) == ()
+    shares = {"3a": 0.3, "3b": 0.3, "4": 0.3, "5": 0.1}
+    row = measure_group(plan, [trained(plan, optimal(plan, shares))]).runs.row(0, named=True)
+    assert row["unused"] == pytest.approx(0.1) and row["limit_shares"] == pytest.approx(0.1, abs=0.09)
+    assert measure_group(plan, [trained(plan, optimal(plan))]).runs["unused"][0] == pytest.approx(0, abs=1e-9)
 
 
 def test_what_diverged_is_nan_and_still_a_row():

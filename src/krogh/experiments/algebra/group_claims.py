@@ -20,7 +20,7 @@ import polars as pl
 from scipy import stats
 
 from krogh.experiments.algebra.cyclic_runs import median_claim, never_exceeded
-from krogh.experiments.algebra.group_measures import Measured
+from krogh.experiments.algebra.group_measures import Measured, left_out
 from krogh.lab import Claim
 
 MARGIN, LOSS, SHARES, POWER, EFFICIENCY, FUNCTION, UNUSED = 0.95, 1.05, 0.05, 0.99, 0.99, 0.01, 0.05
@@ -240,9 +240,9 @@ def _subset_claims(found: Make, measured: Measured, curves: list[np.ndarray]) ->
     plan = measured.plan
     reached = measured.runs["relative"].drop_nans().to_numpy()
     typical = f"{np.median(reached):.3g}" if len(reached) else "an unknown part"
-    out = [name for name, share in plan.best.irrep_shares.items() if share <= 0]
+    out = left_out(plan)
     risen = [float(curve[-1] - curve[len(curve) // 2]) for curve in curves]
-    return [
+    suppressed = [
         found(
             "unused-irreps",
             f"the irreps that maximum-margin networks leave out ({_shortened(', '.join(out))}) are suppressed.",
@@ -250,7 +250,10 @@ def _subset_claims(found: Make, measured: Measured, curves: list[np.ndarray]) ->
             measured.runs["unused"],
             at_most=UNUSED,
             source_value="0 at the maximum margin",
-        ),
+        )
+    ]
+    return [
+        *(suppressed if out else []),
         found(
             "margin-rises",
             f"the normalised margin rises to the end, to {typical} of the exact optimum's at λ = {plan.lam:g}.",

@@ -21,7 +21,16 @@ from numpy.typing import NDArray
 from krogh.experiments.algebra.cyclic_runs import TrainedNetwork
 from krogh.experiments.algebra.group_plan import Plan
 from krogh.theory.margin_distance import margin_distance
-from krogh.theory.margins import PairArrays, certify, characters_of, cross_entropy, dataset_margin, logit_flatness, norm
+from krogh.theory.margins import (
+    PairArrays,
+    certify,
+    characters_of,
+    cross_entropy,
+    dataset_margin,
+    logit_flatness,
+    norm,
+    offset_maximum,
+)
 from krogh.theory.spectra_parts import network_spectrum
 
 Array = NDArray[np.float64]
@@ -32,9 +41,6 @@ MEASURES = (
     "share_difference", "unused", "efficiency", "gap",
     "neurons", "shares", "function", "limit_shares", "limit_function",
 )  # fmt: skip
-
-USED = 1e-9
-"""A share below is one of an irrep that the optimum leaves out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +84,15 @@ def measure_group(plan: Plan, networks: Sequence[TrainedNetwork]) -> Measured:
         np.concatenate([np.zeros(0), *before]),
         np.concatenate([np.zeros(0), *after]),
     )
+
+
+def left_out(plan: Plan) -> tuple[str, ...]:
+    """The irreps that no maximum-margin network uses: none where the condition of Theorem 7.9 is negative.
+
+    Their neurons have a smaller class-weighted margin than γ*; several mixtures of the others may be optimal.
+    """
+    optimal = offset_maximum(plan.group).best
+    return tuple(name for name in plan.best.irrep_shares if name not in optimal)
 
 
 IRREPS = {
@@ -132,7 +147,7 @@ def network_measures(plan: Plan, network: PairArrays, rows: list[dict[str, Any]]
         "kept": float(spectrum.kept.sum()),
         "trivial": float(rows[0]["neurons"]),
         "share_difference": max(abs(row["share"] - row["optimum"]) for row in rows),
-        "unused": sum(row["share"] for row in rows[1:] if row["limit"] <= USED),
+        "unused": sum(row["share"] for row in rows if row["irrep"] in left_out(plan)),
         "efficiency": proof.expected / proof.upper,
         "gap": proof.gap / proof.upper,
         "neurons": near.neurons,

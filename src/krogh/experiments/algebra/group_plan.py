@@ -1,17 +1,10 @@
 """How the composition of a group is trained: the source's settings for its groups, automatic ones for any other.
 
-Let M be the margin and ρ = Σ‖ω_i‖³ at the exact optimum of cross-entropy + λ Σ‖ω_i‖³ (`finite_lambda`), and
-ω = (ρ/m)^{1/3} the norm of one of m neurons there. Then
+    λ    a hundredth of γ*, one digit: far below where the zero network is optimal
+    m    twice what suffices for a network of maximum margin, and ten per irrep: neurons of an irrep of dimension 1
+         whose outputs all have one sign cannot cancel their squares, and stay in a local minimum
 
-    λ       a hundredth of γ*, one digit: far below where the zero network is optimal
-    m       twice what suffices for a network of maximum margin, and ten per irrep: neurons of an irrep of dimension 1
-            whose outputs all have one sign cannot cancel their squares, and stay in a local minimum
-    rate    small at first, doubled every 200 steps: it makes up for gradients that vanish like e^{-margin}. In the end
-            a third of 2/curvature; the curvature at the optimum is about 9λMω · 2max(1, κ), κ = ⅔(Σ_R D^2.5/e / |G|)²
-    steps   after the last doubling sixty times 1/(3·rate·λ·ω), in which imbalances between neurons fall by a factor e
-
-The first factor of the curvature is that of scaling all weights, λ/γ*·‖∇M‖²; the second that of output weights moving
-together. At the optimum power iteration finds 0.5 to 1.4 times as much on groups of order 6 to 36.
+Rates and steps follow from the exact optimum at λ (`group_schedule`).
 """
 
 from __future__ import annotations
@@ -20,34 +13,27 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from krogh.engine import Trial
 from krogh.errors import require, require_integer
+from krogh.experiments.algebra.group_schedule import RELAXATIONS, check_interval, curve_interval, schedule_of
 from krogh.models.pair_network import PairNetwork
 from krogh.probes.base import Probe
 from krogh.tasks.composition import GroupComposition
 from krogh.tasks.group_files import READERS
 from krogh.tasks.groups import Group, load_group
-from krogh.theory.margins import FiniteLambda, MaxMargin, characters_of, finite_lambda, max_margin_group
-from krogh.training import NeuronNorm, Online, Piecewise, Population, Regime, Sgd, Stopping, Training, doublings
+from krogh.theory.margins import FiniteLambda, MaxMargin, finite_lambda, max_margin_group
+from krogh.training import NeuronNorm, Online, Population, Regime, Sgd, Stopping, Training, doublings
 from krogh.training.presets import MARGIN_PRESETS, MarginPreset
 
 PROPOSED = {"D_5": MarginPreset("D_5", 60, 20_000, 0.05, tuple(range(200, 2401, 200)), 1e-6)}
 PRESETS = {name: MARGIN_PRESETS[name] for name in ("S_3", "S_4", "S_5")} | PROPOSED
 """The source's settings (D.2), and one for a dihedral group."""
 
-WEIGHT, RATE, EVERY = 0.01, 0.05, 200
-LARGEST_DECAY = 4e-3
-"""Of rate·λ, however flat the optimum is."""
-NOISY_DECAY = 1.28e-4
-"""The same where steps read random pairs: the source's for S_5."""
-SAFETY, LONGEST = 3.0, 75_000
+WEIGHT = 0.01
 FEWEST_NEURONS, PER_IRREP, ENOUGH_NEURONS, MOST_NEURONS = 40, 10, 400, 1000
 WHOLE = 2**16
 """Up to so many pairs, every step reads all of them; beyond, `BATCH` random ones."""
 BATCH = 4096
-POINTS = 250
 MANY_SEEDS, FEW_SEEDS = 12, 6
 LONG_WORK = 1e12
 """Multiplications of one network's forward passes."""
@@ -121,7 +107,7 @@ def plan_of(
     doubled_every: int | None = None,
     batch: int | None = None,
     collapsing: bool = False,
-    relaxations: float = 60.0,
+    relaxations: float = RELAXATIONS,
 ) -> Plan:
     """The training of a group given by name or file. What is not given is the stated setting's, or follows from theory.
 
@@ -141,9 +127,16 @@ def plan_of(
         rate, times, length, batch = stated.rate, stated.doubled_at, stated.steps, stated.batch
     else:
         batch = batch if batch is not None else BATCH if group.order**2 > WHOLE else None
-        largest = largest_decay(optimum, neurons, curvature(group))
-        largest = largest if batch is None else min(largest, NOISY_DECAY)
-        rate, times, length = _schedule(optimum, neurons, largest, rate, doubled, doubled_every, relaxations)
+        rate, times, length = schedule_of(
+            group,
+            optimum,
+            neurons,
+            noisy=batch is not None,
+            rate=rate,
+            doubled=doubled,
+            every=doubled_every,
+            relaxations=relaxations,
+        )
     length = length if steps is None else steps
     require_integer("steps", length, 1)
     if batch is not None:
@@ -191,66 +184,3 @@ def _width(
         f"{width} neurons are fewer than the {best.width} that suffice for a maximum-margin network of {group.name}"
     )
     return width, (f"{lacking} (settable: width={best.width})",) if width < best.width else ()
-
-
-def curvature(group: Group) -> float:
-    """2max(1, κ), κ = ⅔(Σ_R D^2.5/e / |G|)²: the largest curvature over that of scaling all weights, at the optimum."""
-    characters = characters_of(group)
-    total = float(np.sum(characters.dimensions[1:] ** 2.5 / characters.commutants[1:]))
-    return 2.0 * max(1.0, 2 / 3 * (total / group.order) ** 2)
-
-
-def largest_decay(optimum: FiniteLambda, width: int, curved: float) -> float:
-    """The rate times λ in the end: a third of where descent is unstable, at most 0.004."""
-    if optimum.zero:
-        return LARGEST_DECAY
-    size = (optimum.rho / width) ** (1 / 3)
-    return min(LARGEST_DECAY, 2 / (9 * optimum.margin * size * curved) / SAFETY)
-
-
-def _schedule(
-    optimum: FiniteLambda,
-    width: int,
-    largest: float,
-    rate: float | None,
-    doubled: int | None,
-    doubled_every: int | None,
-    relaxations: float,
-) -> tuple[float, tuple[int, ...], int]:
-    """Rate, steps at which it is doubled, and the number of steps; rate·λ is `largest` in the end."""
-    every = EVERY if doubled_every is None else doubled_every
-    require_integer("doubled_every", every, 1)
-    final = largest / optimum.lam
-    first = RATE if rate is None else rate
-    require(0 < first < math.inf, f"rate must be a positive number; got rate={rate!r}")
-    if doubled is None:
-        doubled = max(0, math.ceil(math.log2(final / first)))
-        first = first if rate is not None else min(first, final / 2.0**doubled)
-    require_integer("doubled", doubled, 0, 60)
-    size = 1.0 if optimum.zero else (optimum.rho / width) ** (1 / 3)
-    settling = relaxations / (3 * first * 2.0**doubled * optimum.lam * size)
-    steps = min(LONGEST, 1000 * math.ceil((every * doubled + settling) / 1000))
-    return first, tuple(every * (number + 1) for number in range(doubled)), steps
-
-
-def padded_doublings(doubled_at: tuple[int, ...], count: int) -> Piecewise:
-    """The same schedule with `count` boundaries, the last of them without effect: schedules of one shape stack."""
-    last = doubled_at[-1] if doubled_at else 0
-    extra = range(last + 1, last + 1 + count - len(doubled_at))
-    factors = 2.0 ** np.minimum(np.arange(count + 1), len(doubled_at))
-    return Piecewise(np.array([*doubled_at, *extra], np.int64), factors)
-
-
-def check_interval(steps: int) -> int:
-    """Steps between two checks: at most 100, and a fiftieth of the steps, which it divides."""
-    return next(
-        every for every in (100, 50, 20, 10, 5, 2, 1) if steps % every == 0 and (every == 1 or steps >= 50 * every)
-    )
-
-
-def curve_interval(steps: int, every: int) -> int:
-    """Steps between two points of a curve of at most `POINTS`, whose last one is the end."""
-    checks = steps // every
-    return every * next(
-        stride for stride in range(1, checks + 1) if checks % stride == 0 and checks // stride <= POINTS
-    )

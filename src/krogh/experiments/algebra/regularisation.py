@@ -18,7 +18,8 @@ import polars as pl
 from krogh.engine import Trial, Trials, stack
 from krogh.errors import require, require_integer
 from krogh.experiments.algebra.cyclic_runs import FEWEST, median_claim, never_exceeded, over_seeds
-from krogh.experiments.algebra.group_plan import Plan, check_interval, padded_doublings, plan_of
+from krogh.experiments.algebra.group_plan import Plan, plan_of
+from krogh.experiments.algebra.group_schedule import check_interval, padded_doublings
 from krogh.experiments.theorems import require_increasing
 from krogh.lab import Claim, Experiment, Figure, Results, claim, experiment, figures, setting
 from krogh.lab.statistics import Interval

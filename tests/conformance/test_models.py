@@ -24,7 +24,7 @@ from krogh.models.mlp import Mlp, power_mlp
 from krogh.models.neuron import Neuron
 from krogh.models.polynet import DisjointPolyNet, PolyNet
 from krogh.registry import MODELS
-from krogh.tasks import DisjointParity, Examples, Parity, Task
+from krogh.tasks import ClassificationTask, DisjointParity, Examples, Parity, Task
 from krogh.tasks.parity import AbstractParity
 from krogh.training.losses import LOSSES
 
@@ -60,16 +60,21 @@ def case(request) -> tuple[Model, Task, dict, Examples]:
     return model, task, init(model, KEY, task), jax.tree.map(np.asarray, batch)
 
 
+def fitting_losses(task: Task) -> list[str]:
+    """The losses that the task's labels allow: class numbers have one."""
+    return ["cross-entropy"] if isinstance(task, ClassificationTask) else list(LOSSES)
+
+
 @pytest.fixture(scope="module")
 def gradients(case) -> dict:
-    """The gradient of every loss."""
-    model, _, params, batch = case
+    """The gradient of every loss that fits."""
+    model, task, params, batch = case
     x, y = jnp.asarray(batch.x), jnp.asarray(batch.y)
 
     def mean(params, name):
         return jnp.mean(LOSSES[name](model.predict(params, x), y))
 
-    every = jax.jit(lambda params: {name: jax.grad(mean)(params, name) for name in LOSSES})
+    every = jax.jit(lambda params: {name: jax.grad(mean)(params, name) for name in fitting_losses(task)})
     return jax.tree.map(np.asarray, every(params))
 
 
@@ -93,6 +98,7 @@ def constant(leaf) -> bool:
 def test_the_source_models_are_registered():
     known = {"mlp", "neuron", "polynet", "disjoint-polynet", "parity-transformer"}
     known |= {"sparse-transformer", "attention-mlp", "attention-blocks", "token-attention", "merged-attention"}
+    known |= {"pair-network", "power-network"}
     known |= {"recurrent", "feedforward", "residual-rnn", "lipschitz-rnn", "state-space", "linear-attention"}
     assert known <= set(NAMES)
 
@@ -162,6 +168,8 @@ SHAPES = {  # what is written to a file, under the letters of the source's formu
         "b2": (16,),
         "u": (16,),
     },
+    "pair-network": {"U": (12, 5), "V": (12, 5), "W": (12, 5)},
+    "power-network": {"U": (8, 6), "W": (8, 2)},
 }
 
 
@@ -176,9 +184,10 @@ def test_parameter_names_and_shapes_are_stable(name):
 
 
 def test_predictions_are_float32_and_shaped_like_labels(case):
-    model, _, params, batch = case
+    model, task, params, batch = case
     out = np.asarray(predict(model, params, batch.x))
-    assert out.shape == batch.y.shape and out.shape[0] == SIZE and out.dtype == np.float32
+    logits = (task.classes,) if isinstance(task, ClassificationTask) else ()
+    assert out.shape == (*batch.y.shape, *logits) and out.shape[0] == SIZE and out.dtype == np.float32
     assert np.isfinite(out).all() and out.std() > 0
 
 
@@ -223,6 +232,8 @@ WITHOUT_EFFECT = {"sparse-transformer": {"bk"}}  # a shift of all scores of a he
 
 @pytest.mark.parametrize("loss", sorted(LOSSES))
 def test_gradients_are_finite_and_somewhere_not_zero(case, gradients, loss):
+    if loss not in gradients:
+        pytest.skip("a loss of other labels")
     params, gradient = case[2], gradients[loss]
     assert set(gradient) == set(params)
     for name, leaf in gradient.items():
@@ -233,13 +244,16 @@ def test_gradients_are_finite_and_somewhere_not_zero(case, gradients, loss):
 
 def test_the_gradient_is_the_slope_of_the_loss(case, gradients):
     model, _, params, batch = case
-    gradient = gradients["square"]
+    name = "square" if "square" in gradients else "cross-entropy"
+    gradient = gradients[name]
     norm = math.sqrt(sum(float(np.vdot(leaf, leaf)) for leaf in gradient.values()))
 
     def loss(length: float) -> float:
         moved = {name: params[name] - np.float32(length / norm) * gradient[name] for name in params}
         out = np.asarray(predict(model, moved, batch.x), np.float64)
-        return float(np.mean((out - batch.y) ** 2))
+        if name == "square":
+            return float(np.mean((out - batch.y) ** 2))
+        return float(np.mean(np.log(np.exp(out).sum(axis=1)) - out[np.arange(SIZE), batch.y]))
 
     slope = (loss(1e-2) - loss(-1e-2)) / 2e-2
     assert slope == pytest.approx(-norm, rel=0.05)

@@ -10,10 +10,12 @@ from krogh.errors import KroghError
 from krogh.models import Mlp
 from krogh.probes import Moment, Probe
 from krogh.registry import MODELS, PROBES
-from krogh.tasks import Examples
+from krogh.tasks import ClassificationTask, Examples
 
 NAMES, KINDS = list(PROBES), list(MODELS)
 SIZE = 24
+
+measure = jax.jit(lambda probe, seen: probe.measure(seen))
 
 
 def example(name: str) -> Probe:
@@ -29,6 +31,9 @@ def moment(kind: str, seed: int) -> Moment:
     def some():
         return {name: random.normal(size=leaf.shape).astype(np.float32) for name, leaf in shapes.items()}
 
+    if isinstance(task, ClassificationTask):
+        examples = jax.tree.map(np.asarray, task.batch(jax.random.key(seed), SIZE))
+        return Moment(task, model, some(), some(), examples, np.float32(0.75), np.int32(20))
     x = random.choice([-1.0, 1.0], (SIZE, *task.input_shape)).astype(np.float32)
     shape = jax.eval_shape(lambda: task.batch(jax.random.key(0), SIZE)).truth.shape
     truth = random.choice([-1.0, 1.0], shape).astype(np.float32)
@@ -52,6 +57,8 @@ PAIRS = list(pairs())
 
 def test_the_source_probes_are_registered():
     assert {"error", "batch-loss", "movement", "support-weight"} <= set(NAMES)
+    assert {"margin", "fourier-power", "irrep-power"} <= set(NAMES)
+    assert {"neuron-shares", "neuron-counts", "neuron-efficiency"} <= set(NAMES)
     for name in NAMES:
         assert example(name).kind == name
         assert any(name == accepted for accepted, _ in PAIRS), f"no model can be probed by {name}"
@@ -63,7 +70,7 @@ def test_a_measurement_has_a_finite_float32_for_every_column(name, kind):
     columns = probe.columns(seen.task)
     assert columns and len(set(columns)) == len(columns)
     assert all(column.isidentifier() for column in columns)
-    found = np.asarray(jax.jit(probe.measure)(seen))
+    found = np.asarray(measure(probe, seen))
     assert found.shape == (len(columns),) and found.dtype == np.float32
     assert np.isfinite(found).all()
 
@@ -71,11 +78,10 @@ def test_a_measurement_has_a_finite_float32_for_every_column(name, kind):
 @pytest.mark.parametrize(("name", "kind"), PAIRS)
 def test_many_moments_at_once_measure_as_one_at_a_time(name, kind):
     probe, seen = example(name), [moment(kind, seed) for seed in (0, 1)]
-    measured = jax.jit(probe.measure)
     both = jax.tree.map(lambda *leaves: np.stack(leaves), *seen)
-    found = np.asarray(jax.jit(jax.vmap(probe.measure))(both))
+    found = np.asarray(jax.jit(jax.vmap(lambda one: probe.measure(one)))(both))
     for row, one in zip(found, seen, strict=True):
-        assert np.allclose(row, measured(one), rtol=1e-5, atol=1e-6)
+        assert np.allclose(row, measure(probe, one), rtol=1e-5, atol=1e-6)
 
 
 def test_column_names_of_different_probes_do_not_clash():

@@ -18,6 +18,7 @@ import krogh.tasks
 from krogh.registry import TASKS
 from krogh.tasks.base import Task
 from krogh.tasks.boolean import BooleanTask
+from krogh.tasks.classification import ClassificationTask
 from krogh.tasks.parity import AbstractParity
 from krogh.values import describe, structure_of
 
@@ -33,6 +34,8 @@ ORACLES = {
     "sparse-boolean": lambda task, x: np.asarray(task.table)[
         ((x[:, np.asarray(task.support)] < 0) * 2 ** np.arange(task.s)).sum(axis=1)
     ],
+    "composition": lambda task, x: np.asarray(task.table)[x[:, 0], x[:, 1]],
+    "parity-classes": lambda task, x: (1 - x[:, np.asarray(task.support)].prod(axis=1)) / 2,
 }
 NAMES = list(TASKS)
 SIGNS = [name for name in NAMES if issubclass(TASKS[name], BooleanTask)]
@@ -77,6 +80,7 @@ def copies(value, count: int):
 
 def test_the_source_tasks_are_registered():
     assert {"parity", "disjoint-parity", "parity-control", "sparse-boolean", "qstr"} <= set(NAMES)
+    assert {"composition", "parity-classes"} <= set(NAMES)
     assert krogh.tasks.Parity is TASKS["parity"]
 
 
@@ -185,15 +189,20 @@ def test_a_fitted_task_draws_the_same(task):
             assert same(batch(fitted, KEY, size), batch(task, KEY, size))
 
 
+def predicted(task: Task, truth):
+    """A prediction that is right, whatever form predictions have."""
+    return jax.nn.one_hot(truth, task.classes) if isinstance(task, ClassificationTask) else truth
+
+
 def test_predicting_the_truth_is_correct(task):
     drawn = batch(task, KEY, 64)
-    error = np.asarray(task.error(drawn.truth, drawn.truth))
+    error = np.asarray(task.error(predicted(task, drawn.truth), drawn.truth))
     assert error.shape == (64,) and error.dtype == np.float32 and not error.any()
 
 
 def test_errors_are_mistakes_or_squared_distances(task):
     drawn = batch(task, KEY, 64)
-    other = np.asarray(task.error(-drawn.truth, drawn.truth))
+    other = np.asarray(task.error(-predicted(task, drawn.truth), drawn.truth))
     if task.regression:
         distance = (2 * np.asarray(drawn.truth, np.float64)) ** 2
         assert np.allclose(other, distance.reshape(64, -1).mean(axis=1), rtol=1e-5)

@@ -16,6 +16,11 @@ from krogh.theory import predictions as public
 from krogh.theory.prediction import _plain
 
 SETTINGS = {
+    "algebra/finite-lambda": {"lam": 1e-5, "group": "S_3"},
+    "algebra/max-margin": {"group": "S_3"},
+    "algebra/memoriser-margin": {"group": "Z_11"},
+    "algebra/sign-condition": {"group": "S_3"},
+    "algebra/weighted-margin": {"group": "S_3", "masses": (0.5, 0.5)},
     "attention/depth-capacity": {"length": 100, "samples": 1000, "dimension": 64, "depth": 2, "scale": 0.1},
     "attention/generalisation": {"length": 100, "samples": 1000, "dimension": 64},
     "attention/head-capacity": {"length": 100, "samples": 1000, "dimension": 64, "scale": 0.1},

@@ -117,9 +117,21 @@ def predict_numbers(name: str, settings: tuple[str, ...], as_json: bool) -> int:
     print(f"{name}: {thing.summary}\nsource: {thing.source}; constants: {thing.constants}")
     width = max(len(key) for key in numbers)
     for key, value in numbers.items():
-        text = f"{value:.6g}" if isinstance(value, float) else "infinite or undefined" if value is None else value
-        print(f"  {key:<{width}}  {text}")
+        print(f"  {key:<{width}}  {_in_words(value)}")
     return 0
+
+
+def _in_words(value: Any) -> str:
+    """A number to six digits; a table or a list of them in one line."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_in_words(each)}" for key, each in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_in_words, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "infinite or undefined" if value is None else str(value)
 
 
 def construct_weights(name: str, settings: tuple[str, ...], out: Path | None, as_json: bool) -> int:

@@ -119,7 +119,7 @@ def train_round(trial: Trial, constants: Constants, state: State) -> Trained:
             losses = loss(prediction, y)
             each = jnp.mean(losses, axis=tuple(range(1, losses.ndim))) if losses.ndim > 1 else losses
             value = jnp.mean(each) if weight is None else jnp.sum(each * weight)
-            return value if training.penalty is None else value + training.penalty * _norm(params)
+            return training.penalised(value, trial.model, params)
 
         value, gradient = jax.value_and_grad(objective)(params)
         return optimiser.update(gradient, memory, params, number), value
@@ -128,9 +128,3 @@ def train_round(trial: Trial, constants: Constants, state: State) -> Trained:
     fed = training.regime.feed(trial.task, constants.key, state.step, every)
     (params, memory), losses = jax.lax.scan(step, (state.params, state.memory), (numbers, fed))
     return Trained(params, memory, jnp.mean(losses))
-
-
-def _norm(params: Parameters) -> Float[Array, ""]:
-    """‖θ‖ over all parameters; its slope at 0 is taken to be 0."""
-    square = sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(params))
-    return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1.0)), 0.0)

@@ -64,7 +64,7 @@ class Trial(Value):
 
     def _check(self) -> None:
         self.model.check(self.task)
-        self.training.check(self.task)
+        self.training.check(self.task, self.model)
         stopping = self.training.stopping
         obstacle = self.model.obstacle(self.task)
         solvable = obstacle is None or float(stopping.threshold()) > 0.0

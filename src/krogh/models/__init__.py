@@ -10,12 +10,15 @@ from krogh.models.attention_mlp import AttentionMlp
 from krogh.models.base import Model, Parameters, model
 from krogh.models.configurations import CONFIGURATIONS, configuration
 from krogh.models.feedforward import Feedforward
+from krogh.models.homogeneous import HomogeneousNetwork
 from krogh.models.linear_attention import LinearAttention
 from krogh.models.lipschitz_rnn import LipschitzRnn
 from krogh.models.merged_attention import MergedAttention
 from krogh.models.mlp import Mlp, power_mlp
 from krogh.models.neuron import Neuron
+from krogh.models.pair_network import PairNetwork
 from krogh.models.polynet import DisjointPolyNet, PolyNet
+from krogh.models.power_network import PowerNetwork
 from krogh.models.recurrent import Recurrent
 from krogh.models.residual_rnn import ResidualRnn
 from krogh.models.sparse_transformer import SparseTransformer
@@ -29,15 +32,18 @@ __all__ = [
     "AttentionMlp",
     "DisjointPolyNet",
     "Feedforward",
+    "HomogeneousNetwork",
     "LinearAttention",
     "LipschitzRnn",
     "MergedAttention",
     "Mlp",
     "Model",
     "Neuron",
+    "PairNetwork",
     "Parameters",
     "ParityTransformer",
     "PolyNet",
+    "PowerNetwork",
     "Recurrent",
     "ResidualRnn",
     "SparseTransformer",

@@ -9,11 +9,11 @@ from __future__ import annotations
 import abc
 from typing import Any
 
-from jaxtyping import Array, Float, PRNGKeyArray, UInt32
+from jaxtyping import Array, Float, Num, PRNGKeyArray, UInt32
 
 from krogh.registry import MODELS
 from krogh.tasks.base import Task
-from krogh.values import Value, check_fields
+from krogh.values import AnyArray, Value, check_fields
 
 Parameters = dict[str, Array]
 
@@ -26,8 +26,9 @@ class Model(Value):
         """Fresh parameters for `task`."""
 
     @abc.abstractmethod
-    def predict(self, params: Parameters, x: Float[Array, "batch ..."]) -> Float[Array, "batch ..."]:
-        """Predictions for a batch of inputs: one number per example, or one per position of a sequence."""
+    def predict(self, params: Parameters, x: Num[AnyArray, "batch ..."]) -> Float[Array, "batch ..."]:
+        """Predictions for a batch of inputs: one number per example, one per position of a sequence, or one logit per
+        class."""
 
     @property
     def noisy(self) -> bool:
@@ -35,7 +36,7 @@ class Model(Value):
         return False
 
     def forward(
-        self, params: Parameters, x: Float[Array, "batch ..."], noise: UInt32[Array, ""]
+        self, params: Parameters, x: Num[AnyArray, "batch ..."], noise: UInt32[Array, ""]
     ) -> Float[Array, "batch ..."]:
         """Predictions while training; `noise` is a fresh word for every step of a noisy model."""
         return self.predict(params, x)

@@ -5,6 +5,23 @@ A probe lives in one module here and registers itself with `@probe("name")`. The
 """
 
 from krogh.probes.base import Moment, Probe, probe
+from krogh.probes.margins import Margin, NeuronEfficiency
 from krogh.probes.progress import BatchLoss, Error, Movement, SupportWeight
+from krogh.probes.spectra import FourierPower, IrrepPower, NeuronCounts, NeuronShares, frequency_kernels
 
-__all__ = ["BatchLoss", "Error", "Moment", "Movement", "Probe", "SupportWeight", "probe"]
+__all__ = [
+    "BatchLoss",
+    "Error",
+    "FourierPower",
+    "IrrepPower",
+    "Margin",
+    "Moment",
+    "Movement",
+    "NeuronCounts",
+    "NeuronEfficiency",
+    "NeuronShares",
+    "Probe",
+    "SupportWeight",
+    "frequency_kernels",
+    "probe",
+]

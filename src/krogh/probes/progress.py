@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 
 from krogh.errors import require
 from krogh.models.base import Model
+from krogh.models.power_network import PowerNetwork
 from krogh.probes.base import Moment, Probe, probe
 from krogh.tasks.base import Task
 from krogh.tasks.parity import AbstractParity
@@ -17,8 +18,8 @@ FIRST_LAYERS = ("W", "w")
 
 def first_layer(model: Model, task: Task, params: dict[str, Array]) -> Float[Array, "neurons n"]:
     """The first layer's weights, one row per neuron."""
-    name = next(name for name in FIRST_LAYERS if name in params)
-    return params[name].reshape(-1, task.input_shape[0])
+    names = ("U",) if isinstance(model, PowerNetwork) else FIRST_LAYERS
+    return params[next(name for name in names if name in params)].reshape(-1, task.input_shape[0])
 
 
 @probe("error")

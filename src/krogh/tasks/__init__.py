@@ -6,20 +6,28 @@ network is trained. The contract is `Task` in `base.py`.
 
 from krogh.tasks.base import Examples, Task, task
 from krogh.tasks.boolean import BooleanTask
+from krogh.tasks.classification import ClassificationTask, margins
 from krogh.tasks.codes import coherence, paper_dimension, sign_codes
+from krogh.tasks.composition import GroupComposition
+from krogh.tasks.groups import Group, load_group
 from krogh.tasks.links import CentredSquareLink, LinearLink, MeanLink, RidgeLink, TwoLayerLink
 from krogh.tasks.parity import DisjointParity, Parity, ParityControl
+from krogh.tasks.parity_classes import ParityClasses
 from krogh.tasks.sparse_boolean import SparseBoolean, gate, sparse_and, sparse_or, sparse_xor
 from krogh.tasks.token_regression import TokenRegression
 
 __all__ = [
     "BooleanTask",
     "CentredSquareLink",
+    "ClassificationTask",
     "DisjointParity",
     "Examples",
+    "Group",
+    "GroupComposition",
     "LinearLink",
     "MeanLink",
     "Parity",
+    "ParityClasses",
     "ParityControl",
     "RidgeLink",
     "SparseBoolean",
@@ -28,6 +36,8 @@ __all__ = [
     "TwoLayerLink",
     "coherence",
     "gate",
+    "load_group",
+    "margins",
     "paper_dimension",
     "sign_codes",
     "sparse_and",

@@ -3,9 +3,11 @@
 What lives here: predictions (theorems as functions, `predictions/`), constructions (weights written down in
 closed form, `constructions/`), Fourier analysis on the cube (`boolean`), learners that are not networks
 (`baselines`), norms and Lipschitz constants of attention (`norms`, `attention_lipschitz`), the complexity of a class
-of functions (`capacity`), risks, floors and what a trained map shows (`risks`, `witnesses`, `attention_map`). All of
-it computes in float64. Importing this package registers every prediction and construction. A new prediction is made
-with the decorator of `krogh.theory.prediction`, the module that says what a prediction is.
+of functions (`capacity`), risks, floors and what a trained map shows (`risks`, `witnesses`, `attention_map`),
+representations of groups (`representations`), maximum margins and their certificates (`margins`), the features of a
+network and how far it is from a maximum-margin one (`spectra`, `margin_distance`). All of it computes in float64.
+Importing this package registers every prediction and construction. A new prediction is made with the decorator of
+`krogh.theory.prediction`, the module that says what a prediction is.
 
 What does not: tasks, models and training, which theory may use but which know nothing of it, and measurements
 of networks while they train (`krogh.probes`).
@@ -18,10 +20,14 @@ from krogh.theory import (
     boolean,
     capacity,
     constructions,
+    margin_distance,
+    margins,
     norms,
     predictions,
+    representations,
     risks,
     sign_storage,
+    spectra,
     token_norms,
     witnesses,
 )
@@ -36,11 +42,15 @@ __all__ = [
     "boolean",
     "capacity",
     "constructions",
+    "margin_distance",
+    "margins",
     "norms",
     "predict",
     "predictions",
+    "representations",
     "risks",
     "sign_storage",
+    "spectra",
     "token_norms",
     "witnesses",
 ]

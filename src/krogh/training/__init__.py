@@ -6,20 +6,27 @@ levels, budgets and sample sizes. Nothing here runs a loop: that is the engine's
 
 from krogh.training.losses import LOSSES
 from krogh.training.optimisers import Adam, Optimiser, Sgd
+from krogh.training.penalties import EuclideanNorm, NeuronNorm, Penalty
+from krogh.training.presets import MARGIN_PRESETS, MarginPreset
 from krogh.training.regimes import FullBatch, Offline, Online, Population, Regime
-from krogh.training.schedules import Constant, Cosine, Piecewise, Schedule
+from krogh.training.schedules import Constant, Cosine, Piecewise, Schedule, doublings
 from krogh.training.stopping import Stopping
 from krogh.training.training import Training
 
 __all__ = [
     "LOSSES",
+    "MARGIN_PRESETS",
     "Adam",
     "Constant",
     "Cosine",
+    "EuclideanNorm",
     "FullBatch",
+    "MarginPreset",
+    "NeuronNorm",
     "Offline",
     "Online",
     "Optimiser",
+    "Penalty",
     "Piecewise",
     "Population",
     "Regime",
@@ -27,4 +34,5 @@ __all__ = [
     "Sgd",
     "Stopping",
     "Training",
+    "doublings",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Iterable
 
 import jax.numpy as jnp
 import numpy as np
@@ -42,6 +43,15 @@ class Piecewise(Schedule):
 
     def factor(self, step: Int[Array, ""]) -> Float[Array, ""]:
         return jnp.asarray(self.factors)[jnp.sum(step >= self.boundaries)]
+
+
+def doublings(steps: Iterable[int]) -> Piecewise:
+    """The rate doubled when each of these steps is reached: a factor 2^(number of them passed) (dissertation, D.2).
+
+    It makes up for gradients that vanish like e^{-margin}.
+    """
+    boundaries = np.asarray([*steps], np.int64)
+    return Piecewise(boundaries, 2.0 ** np.arange(len(boundaries) + 1))
 
 
 class Cosine(Schedule):

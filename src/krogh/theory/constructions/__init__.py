@@ -8,6 +8,13 @@ decorator that makes one, are in `base`.
 What does not: numbers that a theorem predicts (`krogh.theory.predictions`), and anything that trains.
 """
 
+from krogh.theory.constructions.algebra import (
+    cyclic_addition,
+    group_composition,
+    parity_classes,
+    rotation,
+    table_memoriser,
+)
 from krogh.theory.constructions.base import (
     Checked,
     Construction,
@@ -33,14 +40,19 @@ __all__ = [
     "averaging",
     "construct",
     "construction",
+    "cyclic_addition",
     "disjoint_polynet",
     "general",
+    "group_composition",
     "head_alone",
     "monomial",
     "one_neuron",
+    "parity_classes",
     "polynet",
     "relu",
+    "rotation",
     "symmetric",
+    "table_memoriser",
     "token_interpolator",
     "token_retrieval",
     "token_rnn",

@@ -7,6 +7,13 @@ setting `variant` chooses between "printed" and "repaired" (the default).
 What does not: weights written down by hand (`krogh.theory.constructions`), and anything that trains.
 """
 
+from krogh.theory.predictions.algebra import (
+    finite_penalty,
+    max_margin,
+    memoriser_margin,
+    sign_conditions,
+    weighted_margin,
+)
 from krogh.theory.predictions.attention_capacity import head_capacity, multi_head_capacity
 from krogh.theory.predictions.attention_depth import depth_capacity
 from krogh.theory.predictions.attention_limits import (
@@ -57,6 +64,7 @@ __all__ = [
     "depth_capacity",
     "error_propagation",
     "feedforward_floor",
+    "finite_penalty",
     "fourier_gap",
     "gate_width",
     "generalisation_gap",
@@ -70,6 +78,8 @@ __all__ = [
     "majority_spectrum",
     "matrix_covering",
     "maurey_covering",
+    "max_margin",
+    "memoriser_margin",
     "minimum_width",
     "multi_head_capacity",
     "noise_attenuation",
@@ -90,6 +100,7 @@ __all__ = [
     "regime",
     "retrieval_scale",
     "sample_size",
+    "sign_conditions",
     "sq_limit",
     "squared_norm_variance",
     "statistical_limit",
@@ -99,4 +110,5 @@ __all__ = [
     "token_radius",
     "transformer_risk",
     "transformer_samples",
+    "weighted_margin",
 ]

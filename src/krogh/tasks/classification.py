@@ -1,0 +1,33 @@
+"""Tasks whose labels are class numbers: a prediction is one logit per class, and the largest decides."""
+
+from __future__ import annotations
+
+import abc
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from krogh.tasks.base import Task
+
+
+def margins(logits: Float[Array, "batch classes"], label: Int[Array, " batch"]) -> Float[Array, " batch"]:
+    """g = f[y] - max over y' ≠ y of f[y'] for each example (dissertation, section 7.2): positive where f is right."""
+    own = jnp.arange(logits.shape[1], dtype=label.dtype)[None, :] == label[:, None]
+    right = jnp.sum(jnp.where(own, logits, 0), axis=1)
+    return right - jnp.max(jnp.where(own, -jnp.inf, logits), axis=1)
+
+
+class ClassificationTask(Task):
+    """A task with labels 0..classes-1, judged by the largest logit."""
+
+    @property
+    @abc.abstractmethod
+    def classes(self) -> int:
+        """How many labels there are."""
+
+    def error(self, prediction: Float[Array, "batch classes"], truth: Int[Array, " batch"]) -> Float[Array, " batch"]:
+        """1 unless the true class alone has the largest logit: a tie is an error, as is a logit that is no number."""
+        return 1.0 - (margins(prediction, truth) > 0).astype(jnp.float32)
+
+    def limits(self) -> dict[str, float]:
+        return {}

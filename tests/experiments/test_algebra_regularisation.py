@@ -1,0 +1,201 @@
+"""The sweep over λ: one program per group, and claims on tables whose law is known."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from krogh.errors import KroghError
+from krogh.experiments.algebra import regularisation
+from krogh.experiments.algebra.regularisation import Settings, deviation, judge
+from krogh.lab import Results, figures
+from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
+from krogh.registry import EXPERIMENTS
+from krogh.theory.constructions.algebra_groups import group_network
+from krogh.theory.margins import finite_lambda
+
+NAME = "algebra/regularisation"
+LAMS = (1e-7, 1e-5, 1e-3, 3e-2)
+
+
+def trials_of(scale: str = "smoke", **changes: Any) -> list[Any]:
+    experiment = EXPERIMENTS[NAME]()
+    return experiment.trials(experiment.settings(scale, changes))
+
+
+# --- what is trained ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
+def test_trials_build_and_differ(scale):
+    ids = np.concatenate([cohort.ids() for cohort in trials_of(scale, seeds=2)])
+    assert len(np.unique(ids)) == len(ids) > 0
+
+
+def test_a_group_is_one_cohort_of_every_lambda_with_its_own_rates_and_steps():
+    cohorts = trials_of("laptop", seeds=2)
+    assert [len(cohort) for cohort in cohorts] == [16, 16]
+    for cohort in cohorts:
+        weights = [float(trial.training.penalty.weight) for trial in cohort]
+        rates = [
+            float(trial.training.optimiser.rate) * float(np.max(trial.training.optimiser.schedule.factors))
+            for trial in cohort
+        ]
+        assert weights[::2] == pytest.approx(EXPERIMENTS[NAME].scales["laptop"].lams)
+        assert all(rate * weight <= 4e-3 * (1 + 1e-6) for rate, weight in zip(rates, weights, strict=True))
+        assert rates[0] > 100 * rates[-1], "the weaker the penalty, the larger the final rate"
+        assert len({int(trial.training.stopping.budget) for trial in cohort}) > 2
+        assert [int(trial.seed) for trial in cohort][:4] == [0, 1, 0, 1]
+
+
+def test_schedules_in_a_cohort_are_those_of_their_lambda():
+    settings = EXPERIMENTS[NAME]().settings("laptop", {"seeds": 1})
+    (cohort,) = regularisation.cohorts_of(settings, "S_3")
+    for plan, trial in zip(regularisation.plans_of(settings, "S_3"), cohort, strict=True):
+        steps = np.arange(0, plan.steps, 130)
+        padded, own = (one.training.optimiser.schedule for one in (trial, plan.trial()))
+        both = [s.factors[np.searchsorted(s.boundaries, steps, side="right")] for s in (padded, own)]
+        assert np.array_equal(*both) and both[0][-1] == 2 ** len(plan.doubled_at)
+
+
+BAD = [
+    ({"lams": (1e-3, 1e-5)}, "lams must be 2 or more increasing numbers"),
+    ({"lams": (1e-3,)}, "lams must be 2 or more"),
+    ({"lams": (0.0, 1e-3)}, "lam must be a positive number"),
+    ({"groups": ("S_3", "S_3")}, "groups must be different"),
+    ({"groups": ()}, "groups must be different"),
+    ({"groups": ("S_0",)}, "S_0"),
+    ({"seeds": 0}, "seeds must be"),
+    ({"steps": 0}, "steps must be"),
+]
+
+
+@pytest.mark.parametrize(("changes", "words"), BAD)
+def test_bad_settings_are_refused(changes, words):
+    with pytest.raises(KroghError, match=words):
+        trials_of(**changes)
+
+
+# --- claims ---------------------------------------------------------------------------------------------------
+
+
+def table(group: str = "S_3", seeds: int = 6, lams: tuple[float, ...] = LAMS, **changes: Any) -> pl.DataFrame:
+    """Networks at the exact optimum of every λ, but for `changes`: functions of (seed, optimum)."""
+    rows = []
+    for lam in lams:
+        optimum = finite_lambda(group, lam)
+        order = {"S_3": 6, "Z_11": 11}[group]
+        for seed in range(seeds):
+            row = {
+                "group": group,
+                "lam": lam,
+                "seed": seed,
+                "ratio": optimum.ratio,
+                "cross_entropy": optimum.cross_entropy,
+                "largest_weight": 0.0,
+                "optimum_ratio": optimum.ratio,
+                "optimum_cross_entropy": optimum.cross_entropy,
+                "threshold": optimum.threshold,
+                "zero": optimum.zero,
+                "max_margin": optimum.max_margin,
+                "order": order,
+            }
+            rows.append(row | {name: change(seed, optimum) for name, change in changes.items()})
+    return pl.DataFrame(rows, schema_overrides={"ratio": pl.Float64, "optimum_ratio": pl.Float64})
+
+
+def verdicts(found: pl.DataFrame) -> dict[str, str]:
+    claims = judge(found)
+    assert len({claim.name for claim in claims}) == len(claims)
+    return {claim.name.split("-", 1)[1]: claim.verdict for claim in claims}
+
+
+def test_the_exact_optimum_is_reproduced():
+    assert verdicts(table()) == dict.fromkeys(("bound", "optimum", "rises", "collapse"), REPRODUCED)
+    flat = verdicts(table("Z_11"))  # where nothing rises, nothing is asked to
+    assert flat == dict.fromkeys(("bound", "optimum", "collapse"), REPRODUCED)
+
+
+def test_what_is_not_so_is_not_reproduced():
+    below = verdicts(table(ratio=lambda seed, optimum: 0.98 * optimum.ratio))
+    assert below["optimum"] == NOT_REPRODUCED and below["rises"] == REPRODUCED
+    assert verdicts(table(ratio=lambda seed, optimum: 0.9))["rises"] == NOT_REPRODUCED
+    assert verdicts(table(ratio=lambda seed, optimum: 1.001))["bound"] == NOT_REPRODUCED
+    learned = verdicts(table(cross_entropy=lambda seed, optimum: 0.9 * math.log(6)))
+    assert learned["collapse"] == NOT_REPRODUCED
+
+
+def test_one_lambda_off_is_enough_and_one_seed_off_leaves_it_open():
+    worst = verdicts(table(ratio=lambda seed, optimum: optimum.ratio * (0.98 if optimum.lam == 1e-5 else 1)))
+    assert worst["optimum"] == NOT_REPRODUCED
+    one = verdicts(table(ratio=lambda seed, optimum: optimum.ratio * (0.98 if seed == 0 else 1)))
+    assert one["optimum"] == INCONCLUSIVE
+
+
+def test_few_seeds_decide_nothing_but_the_bound():
+    found = verdicts(table(seeds=2))
+    assert {name for name, verdict in found.items() if verdict != INCONCLUSIVE} == {"bound"}
+
+
+def test_what_diverged_is_no_success():
+    lost = verdicts(table(ratio=lambda seed, optimum: math.nan, cross_entropy=lambda seed, optimum: math.nan))
+    assert lost["optimum"] == lost["collapse"] == lost["rises"] == NOT_REPRODUCED
+
+
+def test_without_a_collapsing_lambda_or_below_it_there_is_nothing_to_claim():
+    assert set(verdicts(table(lams=(1e-5, 1e-3)))) == {"bound", "optimum", "rises"}
+    assert set(verdicts(table(lams=(3e-2, 5e-2)))) == {"collapse"}
+
+
+def test_an_optimum_that_does_not_tell_all_elements_apart_has_no_margin_to_compare():
+    """At λ = 0.02 the optimum of S_3 uses the sign alone."""
+    optimum = finite_lambda("S_3", 0.02)
+    assert not optimum.zero and optimum.shares["sign"] == pytest.approx(1) and abs(optimum.ratio) < 1e-9
+    assert verdicts(table(lams=(1e-5, 1e-3, 0.02)))["optimum"] == REPRODUCED
+
+
+def test_the_deviation_is_the_largest_of_the_medians():
+    found = deviation(table(seeds=7, lams=(1e-5, 1e-3), ratio=lambda seed, optimum: optimum.ratio * (1 - 0.001 * seed)))
+    assert (found.value, found.low, found.high) == pytest.approx((0.003, 0.0, 0.006), abs=1e-12)
+
+
+# --- from weights to a report ---------------------------------------------------------------------------------
+
+
+class Planted(Results[Any]):
+    """Results whose networks are the exact optimum at their λ, and next to nothing where that is zero."""
+
+    def __init__(self, settings: Settings):
+        experiment, rows = EXPERIMENTS[NAME](), []
+        self.planted: dict[int, dict[str, np.ndarray]] = {}
+        for group, cohort in zip(settings.groups, experiment.trials(settings), strict=True):
+            ids = iter(cohort.ids().tolist())
+            for plan in regularisation.plans_of(settings, group):
+                shares = plan.best.irrep_shares if plan.optimum.zero else plan.optimum.shares
+                network = group_network(plan.group, shares).scaled(max(plan.optimum.rho, 1e-6) ** (1 / 3))
+                for seed in range(settings.seeds):
+                    identity = next(ids)
+                    self.planted[identity] = {name: getattr(network, name) for name in "UVW"}
+                    rows.append({"id": identity, "seed": seed, "outcome": "failed" if seed == 7 else "converged"})
+        super().__init__(pl.DataFrame(rows, schema_overrides={"id": pl.UInt64}), settings, "laptop")
+
+    def weights(self, identity: int) -> dict[str, np.ndarray]:
+        return self.planted[identity]
+
+
+def test_weights_of_the_optimum_make_a_report_that_is_reproduced():
+    settings = Settings(groups=("S_3", "Z_5"), lams=(1e-5, 1e-3, 9e-2), seeds=6)
+    results, experiment = Planted(settings), EXPERIMENTS[NAME]()
+    found = regularisation.measured(results)
+    below = found.filter(~pl.col("zero"))
+    assert np.allclose(below["ratio"], below["optimum_ratio"]) and set(found["zero"]) == {True, False}
+    assert np.allclose(below["cross_entropy"], below["optimum_cross_entropy"], rtol=1e-6)
+    assert {claim.verdict for claim in experiment.claims(results)} == {REPRODUCED}
+    with figures.style():
+        (figure,) = experiment.figures(results)
+        figure.drawing.draw_without_rendering()
+    assert len(figure.data) == len(found)

@@ -1,0 +1,177 @@
+"""Pair networks: formula, homogeneity, how they are drawn, and the shape of the work on a whole population."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from krogh.errors import KroghError
+from krogh.models import HomogeneousNetwork, PairNetwork
+from krogh.models.homogeneous import network_norm, neuron_norms, power
+from krogh.tasks import GroupComposition, Parity
+from krogh.tasks.composition import every_pair
+from krogh.training.losses import cross_entropy
+
+KEY = jax.random.key(5)
+TASK = GroupComposition("S_3")
+MODELS = [
+    PairNetwork(4),
+    PairNetwork(4, "power", 3),
+    PairNetwork(4, "power", 4),
+    PairNetwork(4, "relu"),
+]
+
+QUICK = {"xla_backend_optimization_level": 0}  # compiling costs more here than running
+
+predict = jax.jit(lambda model, params, x: model.predict(params, x), compiler_options=QUICK)
+
+
+def naive_logits(model: PairNetwork, p: dict, a: int, b: int) -> np.ndarray:
+    """Neuron by neuron, with one-hot vectors."""
+    n = p["U"].shape[1]
+    x1, x2 = np.eye(n)[a], np.eye(n)[b]
+    total = np.zeros(n)
+    for u, v, w in zip(p["U"], p["V"], p["W"], strict=True):
+        z = u @ x1 + v @ x2
+        total += (max(z, 0.0) if model.activation == "relu" else z**model.exponent) * w
+    return total
+
+
+def some_params(width: int = 4, n: int = 6, dtype=np.float64) -> dict:
+    random = np.random.default_rng(1)
+    return {name: random.normal(size=(width, n)).astype(dtype) for name in "UVW"}
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+def test_predictions_follow_the_formula(model):
+    """In double precision, for the population (known beforehand) and for pairs that are not."""
+    params, pairs = some_params(), every_pair(6)
+    expected = np.stack([naive_logits(model, params, *pair) for pair in pairs])
+    some = np.array([7, 7, 0, 35, 12])
+    with jax.enable_x64(True):
+        whole = np.asarray(jax.jit(lambda p: model.predict(p, pairs))(params))
+        found = np.asarray(predict(model, params, pairs[some]))
+    assert whole.dtype == found.dtype == np.float64
+    np.testing.assert_allclose(whole, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found, expected[some], rtol=1e-12, atol=1e-12)
+
+
+def test_a_list_that_is_not_the_population_is_read_as_it_is():
+    """As long as the population, but in another order, or shorter."""
+    model, params = PairNetwork(4), some_params(dtype=np.float32)
+    whole = np.asarray(model.predict(jax.tree.map(jnp.asarray, params), every_pair(6)))
+    order = np.random.default_rng(0).permutation(36)
+    found = model.predict(jax.tree.map(jnp.asarray, params), every_pair(6)[order])
+    np.testing.assert_allclose(found, whole[order], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+def test_the_degree_of_homogeneity(model):
+    params = some_params()
+    degree = {"quadratic": 3, "power": model.exponent + 1, "relu": 2}[model.activation]
+    assert model.homogeneity == degree
+    with jax.enable_x64(True):
+        once, scaled = (predict(model, {k: c * p for k, p in params.items()}, every_pair(6)) for c in (1.0, 1.7))
+    np.testing.assert_allclose(scaled, 1.7**degree * np.asarray(once), rtol=1e-10)
+
+
+def test_a_neuron_is_all_it_reads_and_writes_with():
+    params = some_params()
+    neurons = np.asarray(PairNetwork(4).neurons(jax.tree.map(jnp.asarray, params)))
+    assert neurons.shape == (4, 18)
+    np.testing.assert_allclose(neurons, np.concatenate([params["U"], params["V"], params["W"]], axis=1), rtol=1e-6)
+
+
+def test_weights_are_drawn_by_their_fan_in():
+    """Uniform ±1/√(2n) into the neurons, of both one-hot vectors, and ±1/√width out of them."""
+    params = jax.tree.map(np.asarray, PairNetwork(3000).init(KEY, TASK))
+    for name, fan_in in (("U", 12), ("V", 12), ("W", 3000)):
+        bound = 1 / math.sqrt(fan_in)
+        assert 0.99 * bound < np.abs(params[name]).max() <= bound * (1 + 1e-6), name
+        assert params[name].var() == pytest.approx(bound**2 / 3, rel=0.03), name
+    assert np.abs(np.asarray(PairNetwork(9, initialiser="gaussian").init(KEY, TASK)["U"])).max() > 1 / math.sqrt(12)
+
+
+def test_training_can_begin_at_given_weights():
+    given = some_params(dtype=np.float32)
+    exact = PairNetwork(4, start=given).init(KEY, TASK)
+    moved = PairNetwork(4, start=given, start_noise=0.1).init(KEY, TASK)
+    for name in given:
+        np.testing.assert_array_equal(exact[name], given[name])
+        assert 0.02 < np.std(np.asarray(moved[name]) - given[name]) < 0.2
+    gaps = [np.asarray(moved[name]) - given[name] for name in "UVW"]
+    assert not np.allclose(gaps[0], gaps[1])
+    with pytest.raises(KroghError, match=r"shape \[4, 5\]; got U of shape \[4, 6\]"):
+        PairNetwork(4, start=given).check(GroupComposition("Z_5"))
+    with pytest.raises(KroghError, match=r"U, V and W; got \['U', 'V'\]"):
+        PairNetwork(4, start={name: given[name] for name in "UV"})
+
+
+def operations(jaxpr) -> list:
+    """Every operation of a program, and the sizes of what it computes."""
+    found = []
+    for equation in jaxpr.eqns:
+        found.append((equation.primitive.name, [int(np.prod(out.aval.shape)) for out in equation.outvars]))
+        for part in equation.params.values():
+            for inner in part if isinstance(part, list | tuple) else [part]:
+                if hasattr(inner, "eqns"):
+                    found += operations(getattr(inner, "jaxpr", inner))
+    return found
+
+
+def test_a_step_on_the_population_looks_nothing_up_and_keeps_no_more_than_inputs_by_width():
+    model, n, width = PairNetwork(40), 6, 40
+    params = model.init(KEY, TASK)
+    gradient = jax.make_jaxpr(jax.grad(lambda p: jnp.sum(model.predict(p, every_pair(n)) ** 2)))
+    work = operations(gradient(params).jaxpr)
+    assert not [name for name, _ in work if "gather" in name or "scatter" in name]
+    assert max(size for _, sizes in work for size in sizes) == n * n * width
+    labels = TASK.decode(TASK.population()).truth
+    batch = jax.make_jaxpr(jax.grad(lambda p, x: jnp.mean(cross_entropy(model.predict(p, x), labels))))
+    sizes = [size for _, sizes in operations(batch(params, every_pair(n)).jaxpr) for size in sizes]
+    assert max(sizes) == n * n * width, "nothing of the size inputs x width x classes"
+
+
+def test_gradients_of_both_ways_agree():
+    model, params = PairNetwork(4), jax.tree.map(jnp.asarray, some_params(dtype=np.float32))
+    labels = TASK.decode(TASK.population()).truth
+
+    def loss(params, x):
+        return jnp.mean(cross_entropy(model.predict(params, x), labels))
+
+    known = jax.jit(jax.grad(lambda params: loss(params, every_pair(6))))(params)
+    other = jax.jit(jax.grad(loss))(params, every_pair(6))
+    for name in params:
+        np.testing.assert_allclose(known[name], other[name], rtol=1e-4, atol=1e-6)
+
+
+def test_norms_of_neurons_and_networks():
+    neurons = np.array([[3.0, -4.0], [0.0, 0.0], [1.0, 1.0]], np.float32)
+    lengths = np.array([5.0, 0.0, math.sqrt(2)])
+    np.testing.assert_allclose(neuron_norms(jnp.asarray(neurons), 2.0), lengths, rtol=1e-6)
+    np.testing.assert_allclose(neuron_norms(jnp.asarray(neurons), 2.0, 3.0), lengths**3, rtol=1e-6)
+    np.testing.assert_allclose(neuron_norms(jnp.asarray(neurons), 1.0), [7, 0, 2], rtol=1e-6)
+    for a, b, exponent in ((2, 3, 3), (2, 3, 1), (1, 2, 4), (3, 1.5, 2)):
+        norms = (np.abs(neurons) ** a).sum(axis=1) ** (1 / a)
+        expected = (norms**b).sum() ** (exponent / b)
+        found = network_norm(jnp.asarray(neurons), float(a), float(b), float(exponent))
+        assert float(found) == pytest.approx(expected, rel=1e-5)
+    assert jax.grad(lambda x: power(x, 0.5))(0.0) == 0.0 and float(power(jnp.float32(2), 1.5)) == pytest.approx(2**1.5)
+
+
+def test_what_is_refused():
+    assert isinstance(PairNetwork(4), HomogeneousNetwork)
+    for build, echo in (
+        (lambda: PairNetwork(0), "width=0"),
+        (lambda: PairNetwork(4, "power", 1), "exponent=1"),
+        (lambda: PairNetwork(4, "relu", 3), "exponent=3 for 'relu'"),
+        (lambda: PairNetwork(4, "quadratc"), "did you mean 'quadratic'"),
+        (lambda: PairNetwork(4, initialiser="unifrom"), "did you mean 'uniform'"),
+        (lambda: PairNetwork(4).check(Parity(4, 2)), "got the task 'parity'"),
+    ):
+        with pytest.raises(KroghError, match=echo):
+            build()

@@ -365,6 +365,7 @@ def test_settings_are_checked(changes, message):
         experiment.trials(experiment.settings("laptop", SIX | changes))
 
 
+@pytest.mark.slow  # the smoke run trains it too
 def test_a_short_run_for_real(tmp_path):
     """Two networks, 200 steps: what is kept comes back, and the figures hold it."""
     changes = {"activations": ("quadratic",), "steps": (200,)}

@@ -58,6 +58,7 @@ def test_what_commutes_with_an_irrep_has_dimension_1_2_or_4(group):
         assert (singular < 1e-9).sum() == COMMUTANT[irrep.kind]
 
 
+@pytest.mark.slow
 def test_order_720(build):
     """S_6, by Young's form and by the general construction: 16 dimensions, within seconds."""
     for group in (symmetric(6), build("S_6 shuffled")):

@@ -34,6 +34,7 @@ ORACLES = {
     "sparse-boolean": lambda task, x: np.asarray(task.table)[
         ((x[:, np.asarray(task.support)] < 0) * 2 ** np.arange(task.s)).sum(axis=1)
     ],
+    "circuit": lambda task, x: np.where((x[:, :3] < 0) @ [1, 2, 4] < (x[:, 3:] < 0) @ [1, 2, 4], 1.0, -1.0),
     "composition": lambda task, x: np.asarray(task.table)[x[:, 0], x[:, 1]],
     "parity-classes": lambda task, x: (1 - x[:, np.asarray(task.support)].prod(axis=1)) / 2,
 }

@@ -6,6 +6,7 @@ network is trained. The contract is `Task` in `base.py`.
 
 from krogh.tasks.base import Examples, Task, task
 from krogh.tasks.boolean import BooleanTask
+from krogh.tasks.circuits import Circuit, CircuitFunction, LayeredCircuit, circuit_function, load_circuit
 from krogh.tasks.classification import ClassificationTask, margins
 from krogh.tasks.codes import coherence, paper_dimension, sign_codes
 from krogh.tasks.composition import GroupComposition
@@ -19,11 +20,14 @@ from krogh.tasks.token_regression import TokenRegression
 __all__ = [
     "BooleanTask",
     "CentredSquareLink",
+    "Circuit",
+    "CircuitFunction",
     "ClassificationTask",
     "DisjointParity",
     "Examples",
     "Group",
     "GroupComposition",
+    "LayeredCircuit",
     "LinearLink",
     "MeanLink",
     "Parity",
@@ -34,8 +38,10 @@ __all__ = [
     "Task",
     "TokenRegression",
     "TwoLayerLink",
+    "circuit_function",
     "coherence",
     "gate",
+    "load_circuit",
     "load_group",
     "margins",
     "paper_dimension",

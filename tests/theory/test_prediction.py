@@ -21,6 +21,26 @@ SETTINGS = {
     "algebra/memoriser-margin": {"group": "Z_11"},
     "algebra/sign-condition": {"group": "S_3"},
     "algebra/weighted-margin": {"group": "S_3", "masses": (0.5, 0.5)},
+    "approximation/circuits": {"inputs": 6, "depth": 5, "width": 6, "size": 25, "fan_out": 2},
+    "approximation/corrected-margin": {
+        "lam": 2.449,
+        "sigma_zeta": 0.3333,
+        "kappa_xi": 6.245,
+        "kappa_theta": 2.65,
+        "mu": 2.0,
+        "mu_0": 6.5,
+        "radius": 0.01,
+    },
+    "approximation/feedforward-vc": {"parameters": 2437, "layers": 17},
+    "approximation/linear-time": {"steps": 65536},
+    "approximation/machines": {"states": 9, "symbols": 3, "steps": 16},
+    "approximation/margin-generalisation": {"one_norm": 10.0, "parameters": 100, "margins": (0.5, 0.25)},
+    "approximation/norm-product": {"norms": (2.0, 1.5), "repeats": 3},
+    "approximation/rademacher": {"samples": 1000, "one_norm": 10.0, "margin": 0.5, "parameters": 100},
+    "approximation/sample-size": {"epsilon": 0.1, "one_norm": 269.0, "margin": 2.7e-3, "parameters": 2437},
+    "approximation/surrogate-risk": {"epsilon": 0.01, "samples": 1000},
+    "approximation/toy-chain": {"depth": 4},
+    "approximation/transformer-vc": {"width": 96, "steps": 65536},
     "attention/depth-capacity": {"length": 100, "samples": 1000, "dimension": 64, "depth": 2, "scale": 0.1},
     "attention/generalisation": {"length": 100, "samples": 1000, "dimension": 64},
     "attention/head-capacity": {"length": 100, "samples": 1000, "dimension": 64, "scale": 0.1},
@@ -130,7 +150,11 @@ SETTINGS = {
 def test_every_prediction_says_what_it_is_and_gives_json(name):
     thing = PREDICTIONS[name]
     assert isinstance(thing, Prediction) and thing.name == name
-    assert thing.summary.endswith(".") and thing.source.startswith(("dissertation", "qSTR paper")) and thing.constants
+    assert (
+        thing.summary.endswith(".")
+        and thing.source.startswith(("dissertation", "qSTR paper", "SM paper"))
+        and thing.constants
+    )
     given = SETTINGS[name]
     numbers = predict(name, **given)
     assert json.loads(json.dumps(numbers, allow_nan=False)) == numbers

@@ -11,12 +11,12 @@ import pytest
 from krogh.errors import KroghError
 from krogh.models.lipschitz_rnn import LipschitzRnn
 from krogh.theory.constructions import construct
-from krogh.theory.constructions.base import double_precision
 from krogh.theory.constructions.token_interpolator import (
     interpolator,
     separating_direction,
     token_interpolator,
 )
+from krogh.theory.precision import double_precision
 
 
 def formula(z, y, t):

@@ -15,8 +15,8 @@ from krogh.tasks.codes import coherence, sign_codes
 from krogh.tasks.links import LinearLink, MeanLink, unit_vector
 from krogh.tasks.token_regression import TokenRegression
 from krogh.theory.constructions import construct
-from krogh.theory.constructions.base import double_precision
 from krogh.theory.constructions.token_storage import storage_keys, storage_rnn, token_storage
+from krogh.theory.precision import double_precision
 
 QUICK = {"xla_backend_optimization_level": 0}
 

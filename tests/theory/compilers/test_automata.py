@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,7 +15,7 @@ from krogh.errors import KroghError
 from krogh.tasks.automata import from_regex, from_table, words_of_length
 from krogh.theory.compilers.automata import automaton_output, compile_automaton
 from krogh.theory.compilers.automaton_checks import check_automaton, longest_listed
-from krogh.theory.constructions.base import double_precision
+from krogh.theory.precision import double_precision
 
 # The 14 languages of Table 1 as delta[q] = [on 0, on 1] and F; D_n are brackets of depth at most n.
 BINARY = {
@@ -111,12 +112,12 @@ def test_the_same_function_in_jax():
         compiled = compile_automaton(automaton, correction=correction)
         words = automaton.encode_words(["".join(word) for n in range(5) for word in itertools.product("abc", repeat=n)])
         with double_precision():
-            found = np.asarray(automaton_output(compiled.dense_parameters(), words))
+            found = np.asarray(jax.jit(automaton_output)(compiled.dense_parameters(), words))
         assert found.dtype == np.float64 and np.array_equal(found, compiled.run(words))
     rng = np.random.default_rng(0)
     moved = {name: value + 0.01 * rng.normal(size=value.shape) for name, value in compiled.dense_parameters().items()}
     with double_precision():
-        found = np.asarray(automaton_output(moved, words))
+        found = np.asarray(jax.jit(automaton_output)(moved, words))
     assert 0 < np.abs(found - compiled.run(words)).max() < 1
     assert np.allclose(found, [by_hand(moved, word[word >= 0]) for word in words], rtol=0, atol=1e-12)
 

@@ -12,7 +12,7 @@ from krogh.tasks.machines import load_machine, trace
 from krogh.theory.compilers.machine_layout import WRITTEN, from_binary
 from krogh.theory.compilers.machine_running import machine_hidden, machine_output, run_machine
 from krogh.theory.compilers.machines import compile_machine
-from krogh.theory.constructions.base import double_precision
+from krogh.theory.precision import double_precision
 
 QUICK = {"xla_backend_optimization_level": 0}
 

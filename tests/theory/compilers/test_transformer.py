@@ -13,7 +13,7 @@ from krogh.tasks.machines import load_machine
 from krogh.theory.compilers.machine_running import dense_steps, machine_hidden
 from krogh.theory.compilers.machines import compile_machine
 from krogh.theory.compilers.transformer import classify, layer_count, run_transformer
-from krogh.theory.constructions.base import double_precision
+from krogh.theory.precision import double_precision
 
 QUICK = {"xla_backend_optimization_level": 0}
 quick_steps = jax.jit(run_transformer, static_argnames=("steps", "hidden"), compiler_options=QUICK)

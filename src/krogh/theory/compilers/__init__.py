@@ -1,10 +1,11 @@
 """Networks written by hand: programs compiled to weights, each with what it must compute and a check for it.
 
-    circuits    `compile_circuit` (`circuits`, on `networks`, `affine`, `rounding`), a proof unit by unit (`gate_tables`), a
-                check on inputs (`circuit_checks`), files (`network_files`)
-    machines    `compile_machine` (`machines`, on `machine_layout`, `machine_layers`, `machine_adders`), the architecture for
-                any weights (`transformer`), running by lookup (`machine_running`, `machine_lookup`, `machine_memory`),
-                step by step against the interpreter (`machine_checks`), files (`machine_files`)
+    circuits    `compile_circuit` (`circuits`, on `networks`, `affine`, `rounding`), a proof unit by unit
+                (`gate_tables`), a check on inputs (`circuit_checks`), files (`network_files`)
+    machines    `compile_machine` (`machines`, on `machine_layout`, `machine_layers`, `machine_adders`), the
+                architecture for any weights (`transformer`), running by lookup (`machine_running`,
+                `machine_lookup`, `machine_memory`), checks step by step against the interpreter (`machine_checks`),
+                files (`machine_files`)
     automata    `compile_automaton`, a recurrent network (`automata`), `compile_counting`, one pass of attention
                 (`counting`), checks (`automaton_checks`), files (`automaton_files`), outputs for margins
                 (`automaton_margins`)

@@ -26,7 +26,7 @@ from krogh.theory.compilers.machine_lookup import LookupNetwork, require_binary
 from krogh.theory.compilers.machine_memory import MOST_WORDS, GrowingMemory
 from krogh.theory.compilers.machines import CompiledMachine, Decoded
 from krogh.theory.compilers.transformer import Steps, classify, run_transformer
-from krogh.theory.constructions.base import double_precision
+from krogh.theory.precision import double_precision
 
 Method = Literal["lookup", "dense"]
 METHODS = ("lookup", "dense")

@@ -35,10 +35,11 @@ from krogh.theory.constructions.algebra_arrays import (
     rotation_network,
 )
 from krogh.theory.constructions.algebra_groups import group_network, logit_values
-from krogh.theory.constructions.base import Construction, Oracle, construction, double_precision
+from krogh.theory.constructions.base import Construction, Oracle, construction
 from krogh.theory.margins.maximum import MaxMargin, max_margin_cyclic, max_margin_group, max_margin_parity
 from krogh.theory.margins.networks import PairArrays, PowerArrays, norm
 from krogh.theory.margins.problems import ParityProblem
+from krogh.theory.precision import double_precision
 
 Array = NDArray[np.float64]
 

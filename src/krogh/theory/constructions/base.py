@@ -13,7 +13,6 @@ import abc
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from krogh.models.base import Model
 from krogh.registry import CONSTRUCTIONS
 from krogh.signature import converted, parameters_of, summary_of
 from krogh.tasks.base import Task
+from krogh.theory.precision import double_precision
 from krogh.values import describe
 
 Array = NDArray[np.float64]
@@ -190,12 +190,3 @@ def construct(name: str, **settings: Any) -> Construction:
     """The construction registered under `name`; settings may be strings, as they come from a command line."""
     asked: Constructor = CONSTRUCTIONS[name]
     return asked(**converted(f"construction {name!r}", asked.parameters, settings))
-
-
-def double_precision() -> AbstractContextManager[Any]:
-    """float64 in JAX for the length of a block; the name of the context changed in JAX 0.8."""
-    if hasattr(jax, "enable_x64"):
-        return jax.enable_x64(True)
-    from jax.experimental import enable_x64  # type: ignore[attr-defined]
-
-    return enable_x64()

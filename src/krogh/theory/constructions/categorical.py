@@ -21,9 +21,10 @@ from numpy.typing import ArrayLike
 
 from krogh.errors import require, require_integer
 from krogh.models.attention_heads import attend, with_cls
-from krogh.theory.constructions.base import Array, double_precision
+from krogh.theory.constructions.base import Array
 from krogh.theory.constructions.memoriser import Memoriser, memoriser
 from krogh.theory.constructions.sparse_table import index_set
+from krogh.theory.precision import double_precision
 
 
 @dataclass(frozen=True, eq=False)

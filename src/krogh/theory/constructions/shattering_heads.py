@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from krogh.models.attention_heads import attention_head
 from krogh.tasks.shattering import binary_digits, shattering_inputs
-from krogh.theory.constructions.base import double_precision
 from krogh.theory.constructions.truncation import truncated_softmax
+from krogh.theory.precision import double_precision
 from krogh.theory.predictions.inputs import check_open
 
 Array = NDArray[np.float64]

@@ -25,7 +25,7 @@ from krogh.errors import require, require_integer
 from krogh.models.merged_attention import MergedAttention
 from krogh.tasks.codes import ASSUMED_COHERENCE, require_coherence, sign_codes
 from krogh.tasks.token_regression import TokenRegression
-from krogh.theory.constructions.base import Construction, construction, double_precision
+from krogh.theory.constructions.base import Construction, construction
 from krogh.theory.constructions.token_prompts import (
     LinkName,
     TokenPrompts,
@@ -34,6 +34,7 @@ from krogh.theory.constructions.token_prompts import (
     theory_dimension,
     token_task,
 )
+from krogh.theory.precision import double_precision
 from krogh.theory.predictions.inputs import check_open
 
 

@@ -25,7 +25,7 @@ from krogh.tasks.automata import (
     words_of_length,
 )
 
-quiet = settings(database=None, deadline=None, max_examples=50)
+quiet = settings(database=None, deadline=None, max_examples=35)
 
 # The languages of Table 1 of the paper on learning in RNNs: transitions on 0 and 1, accepting states, definition.
 TABLE_1 = {

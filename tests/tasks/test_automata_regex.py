@@ -67,7 +67,7 @@ def test_the_same_words_as_python(pattern):
     assert automaton.accept(CODES).tolist() == [judged.fullmatch(word) is not None for word in WORDS]
 
 
-@settings(database=None, deadline=None, max_examples=60)
+@settings(database=None, deadline=None, max_examples=25)
 @given(PATTERNS, PATTERNS)
 def test_laws_of_the_operators(one, other):
     """Both sides of an identity have the same least automaton."""

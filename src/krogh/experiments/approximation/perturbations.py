@@ -1,0 +1,286 @@
+"""Certificates put to the test: perturbations of half the certified size never change an output (Theorem D.6).
+
+Compiled circuits and machines get a certified margin. All their weights are then moved by half of it, in random
+directions and where gradient descent within the ball leads; one changed output would refute the certificate. An attack
+without a limit on the size bounds the margin from above: the certificate may not lie above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from krogh.errors import require_integer
+from krogh.experiments.approximation.common import NO_EXPERIMENTS, check_choices
+from krogh.experiments.theorems import Demonstration, Tables, exact, largest
+from krogh.lab import Claim, Figure, claim, experiment, figures, setting
+from krogh.tasks.circuits import (
+    Circuit,
+    LayeredCircuit,
+    adder,
+    and_ladder,
+    comparator,
+    majority,
+    parity_circuit,
+    random_circuit,
+)
+from krogh.tasks.machines import load_machine, require_halts
+from krogh.theory.all_layer import Scan, attack, certify, subject_of, trial_perturbations
+from krogh.theory.compilers.circuits import CompiledCircuit, compile_circuit
+from krogh.theory.compilers.machines import CompiledMachine, compile_machine
+from krogh.theory.predictions.inputs import check_open
+
+SOURCE = "SM paper, Theorem D.6"
+CIRCUITS: Mapping[str, Callable[[], Circuit | LayeredCircuit]] = {
+    "parity of 4": lambda: parity_circuit(4),
+    "adder of 2 bits": lambda: adder(2),
+    "comparator of 2 bits": lambda: comparator(2),
+    "majority of 5": lambda: majority(5),
+    "ladder, r = 6, q = 5": lambda: and_ladder(6, 5),
+    "random, r = 6, q = 6": lambda: random_circuit(6, 6, 6, 0),
+}
+MACHINES: Mapping[str, tuple[str, ...]] = {
+    "parity": ("101", "11"),
+    "palindrome": ("010", "01"),
+    "counter": ("#0", "0"),
+    "powers-of-two": ("00", "000"),
+    "contains-101": ("101", "100"),
+    "anbn": ("ab", "aab"),
+}
+"""Machines of the library, with an accepted and a rejected word each."""
+RANDOM, ADVERSARIAL = 10_000, 100
+"""Perturbations that were asked for, over all networks of a kind."""
+KINDS = {"circuit": figures.BLUE, "machine": figures.VERMILLION}
+
+
+@dataclass(frozen=True)
+class Settings:
+    circuits: tuple[str, ...] = setting(tuple(CIRCUITS), "circuits, each with and without correction")
+    machines: tuple[str, ...] = setting(tuple(MACHINES), "machines of the library")
+    share: float = setting(0.5, "norm of a perturbation, as a share of the certified margin")
+    inputs: int = setting(4, "inputs of each circuit that are tried")
+    random: int = setting(10_000, "random perturbations of each network")
+    adversarial: int = setting(100, "perturbations by gradient descent of each network")
+    machine_random: int = setting(10_000, "random perturbations of each machine")
+    machine_adversarial: int = setting(100, "perturbations by gradient descent of each machine")
+    restarts: int = setting(12, "random directions that an attack on a circuit starts from")
+    refinements: int = setting(60, "rounds in which each of them is improved")
+    machine_restarts: int = setting(12, "the same for machines")
+    machine_refinements: int = setting(20, "the same for machines")
+    seed: int = setting(0, "of inputs, perturbations and attacks")
+
+
+@experiment("approximation/perturbations")
+class Perturbations(Demonstration[Settings]):
+    """Perturbations of half the certified size, and attacks, on compiled circuits and machines."""
+
+    title = "No perturbation of half the certified size changes an output of a compiled network"
+    question = "Do certified margins of compiled circuits and machines withstand random and adversarial perturbations?"
+    source = SOURCE
+    scales = {
+        "smoke": Settings(
+            circuits=("parity of 4",), machines=(), inputs=2, random=200, adversarial=8, restarts=4, refinements=8
+        ),
+        "laptop": Settings(
+            circuits=("parity of 4", "ladder, r = 6, q = 5", "random, r = 6, q = 6"), machines=("parity",), inputs=2,
+            random=1700, adversarial=18, machine_random=300, machine_adversarial=10, restarts=6, refinements=25,
+            machine_restarts=5, machine_refinements=4,
+        ),
+        "paper": Settings(),
+    }  # fmt: skip
+    notes = (
+        NO_EXPERIMENTS,
+        "The certificate is the larger of Theorem D.6 and the same proof with the constants of each layer. Circuits "
+        "without correction have the second one too; machines are compiled with correction and hard attention.",
+        "A machine has some 3·10^5 weights, and all of them move. Its network is run for the steps that its words "
+        "take.",
+        "Of circuits with several outputs the last is tried.",
+    )
+
+    def check(self, settings: Settings) -> None:
+        check_choices("circuits", settings.circuits, tuple(CIRCUITS), fewest=0)
+        check_choices("machines", settings.machines, tuple(MACHINES), fewest=0)
+        check_choices("networks", (*settings.circuits, *settings.machines), (*CIRCUITS, *MACHINES))
+        for name in ("inputs", "random", "adversarial", "machine_random", "machine_adversarial"):
+            require_integer(name, getattr(settings, name), 1)
+        for name in ("restarts", "machine_restarts"):
+            require_integer(name, getattr(settings, name), 1)
+        for name in ("refinements", "machine_refinements", "seed"):
+            require_integer(name, getattr(settings, name), 0)
+        check_open("share", settings.share, 0, 1)
+
+    def measure(self, settings: Settings) -> Tables:
+        rows = [
+            _row(name, _circuit(name, correction), _bits(name, settings), settings)
+            for name in settings.circuits
+            for correction in (True, False)
+        ]
+        rows += [_row(name, _machine(name), list(MACHINES[name]), settings) for name in settings.machines]
+        return {"networks": pl.DataFrame(rows)}
+
+    def judge(self, settings: Settings, tables: Tables) -> list[Claim]:
+        return _claims(settings, tables["networks"])
+
+    def draw(self, settings: Settings, tables: Tables) -> list[Figure]:
+        return [_figure(settings, tables["networks"])]
+
+
+def _circuit(name: str, correction: bool) -> CompiledCircuit:
+    return compile_circuit(CIRCUITS[name](), correction=correction)
+
+
+def _bits(name: str, settings: Settings) -> np.ndarray:
+    """Different random inputs, as many as there are at most."""
+    m = CIRCUITS[name]().inputs
+    rng = np.random.default_rng([settings.seed, m])
+    numbers = rng.choice(2**m, min(settings.inputs, 2**m), replace=False)
+    return ((numbers[:, None] >> np.arange(m)) & 1).astype(np.float64)
+
+
+def _machine(name: str) -> CompiledMachine:
+    machine, words = load_machine(name), MACHINES[name]
+    steps = max(require_halts(machine, words, 1000))
+    return compile_machine(machine, steps, input_length=max(map(len, words)), words=words)
+
+
+def _row(name: str, network: CompiledCircuit | CompiledMachine, inputs: Any, settings: Settings) -> dict[str, Any]:
+    circuit = isinstance(network, CompiledCircuit)
+    kind, prefix = ("circuit", "") if circuit else ("machine", "machine_")
+    output = network.network.outputs - 1 if isinstance(network, CompiledCircuit) else 0
+    subject, certificate = subject_of(network, inputs, output), certify(network)
+    tried = trial_perturbations(
+        subject.output,
+        subject.parameters,
+        subject.inputs,
+        subject.labels,
+        settings.share * certificate.value,
+        random=getattr(settings, f"{prefix}random"),
+        adversarial=getattr(settings, f"{prefix}adversarial"),
+        seed=settings.seed,
+    )
+    attacks = [
+        attack(
+            subject.output,
+            subject.parameters,
+            x,
+            y,
+            restarts=getattr(settings, f"{prefix}restarts"),
+            refinements=getattr(settings, f"{prefix}refinements"),
+            scan=Scan(low=certificate.value / 10, ratio=1.5),
+            seed=settings.seed + place,
+        )
+        for place, (x, y) in enumerate(zip(subject.inputs, subject.labels, strict=True))
+    ]
+    return {
+        "kind": kind,
+        "network": name if network.correction else f"{name}, no correction",
+        "correction": network.correction,
+        "parameters": sum(array.size for array in subject.parameters.values()),
+        "certificate": certificate.value,
+        "theorem": np.nan if certificate.theorem is None else certificate.theorem.value,
+        "attack": min(found.radius for found in attacks),
+        "radius": tried.radius,
+        "random": tried.random,
+        "adversarial": tried.adversarial,
+        "flips": tried.flips,
+        "change": 1 - tried.least,
+        "accepted": sum(subject.labels),
+        "inputs": len(subject.inputs),
+    }
+
+
+def _claims(settings: Settings, table: pl.DataFrame) -> list[Claim]:
+    found = []
+    for (kind,), own in table.group_by("kind", maintain_order=True):
+        random, adversarial = int(own["random"].sum()), int(own["adversarial"].sum())
+        enough = random >= RANDOM and adversarial >= ADVERSARIAL
+        words = f"{len(own)} networks of {kind}s, {random:,} random and {adversarial:,} adversarial perturbations"
+        shared: dict[str, Any] = {
+            "source": SOURCE,
+            "trials": random + adversarial,
+            "enough": enough,
+            "too_small": f"{random:,} random and {adversarial:,} adversarial perturbations; {RANDOM:,} and "
+            f"{ADVERSARIAL} were asked for",
+        }
+        found += [
+            claim(
+                f"{kind}s-unchanged",
+                f"{words} of {settings.share:g} times the certified margin: no output changes.",
+                statistic="changed outputs",
+                interval=exact(float(own["flips"].sum())),
+                at_most=0,
+                source_value="0",
+                **shared,
+            ),
+            claim(
+                f"{kind}s-change",
+                f"{words}: no output, of ±1, moves by 1.",
+                statistic="largest change of an output towards the wrong side",
+                interval=exact(largest(own["change"].to_numpy())),
+                at_most=1.0,
+                source_value="< 1",
+                **shared,
+            ),
+        ]
+    return [
+        *found,
+        claim(
+            "certificate-below",
+            f"On all {len(table)} networks the certificate is no larger than what an attack finds.",
+            source=SOURCE,
+            statistic="largest certificate / attack",
+            interval=exact(largest((table["certificate"] / table["attack"]).to_numpy())),
+            at_most=1.0,
+            trials=len(table),
+            source_value="≤ 1",
+        ),
+    ]
+
+
+def _figure(settings: Settings, table: pl.DataFrame) -> Figure:
+    fig, ax = figures.new_figure(
+        "Between what is certified and what an attack finds lies the margin", width=8.4, height=1.5 + 0.33 * len(table)
+    )
+    for place, row in enumerate(table.iter_rows(named=True)):
+        color = KINDS[row["kind"]]
+        ax.plot(
+            [row["certificate"], row["attack"]],
+            [place, place],
+            color=color,
+            linewidth=5,
+            alpha=0.35,
+            solid_capstyle="butt",
+        )
+        ax.plot(row["certificate"], place, marker="|", color=color, markersize=13, markeredgewidth=2.2)
+        ax.plot(row["attack"], place, marker="x", color=color, markersize=7, markeredgewidth=1.8)
+        ax.plot(row["theorem"], place, marker="v", color=figures.MUTED, markersize=5)
+        ax.plot(row["radius"], place, marker="o", color=figures.INK, markersize=4)
+        text = f"{row['flips']} of {row['random'] + row['adversarial']:,} change an output"
+        figures.direct_label(ax, row["attack"], place, text, color=figures.MUTED)
+    for marker, color, label in (
+        ("v", figures.MUTED, "Theorem D.6"),
+        ("o", figures.INK, f"perturbations tried ({settings.share:g} of the certificate)"),
+        ("|", figures.BLUE, "certificate"),
+        ("x", figures.BLUE, "attack"),
+    ):
+        ax.plot([], [], marker=marker, color=color, linestyle="none", label=label)
+    ax.set_yticks(range(len(table)), table["network"].to_list(), fontsize=8.5)
+    ax.invert_yaxis()
+    figures.log_axis_labels(ax, "x")
+    low, high = float(table["radius"].min()), float(table["attack"].max())  # type: ignore[arg-type]
+    least = np.nanmin([low, *table["theorem"].to_numpy()])
+    ax.set_xlim(least / 2, high * 30)
+    ax.set_xlabel("norm of the perturbation of all weights (ℓ2)")
+    figures.legend(ax, loc="upper center", bbox_to_anchor=(0.5, -0.12 - 0.6 / len(table)), ncols=4)
+    figures.source_note(fig, SOURCE)
+    caption = (
+        "Each bar runs from the certified margin to the smallest perturbation that an attack found to change an "
+        f"output, over {settings.inputs} inputs of a circuit (blue) and two words of a machine (red). Dots: the size "
+        "of the perturbations that were tried, random and by gradient descent. Triangles: the bound of Theorem D.6 "
+        "itself, for networks with correction."
+    )
+    return Figure("perturbations", "Certified and attacked margins of compiled networks", caption, fig, table)

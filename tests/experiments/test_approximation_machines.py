@@ -1,0 +1,383 @@
+"""Compiled machines step by step: in several arithmetics, under noise, with other codes of positions; and the pictures."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import polars as pl
+import pytest
+
+from krogh.errors import KroghError
+from krogh.experiments.approximation import machine_fidelity, machine_noise, position_codes, trace_drawing
+from krogh.experiments.approximation.code_retrieval import CODES, noise_radius, retrieval, score_gap, wrong_share
+from krogh.experiments.approximation.fidelity_runs import Settings, _longest, _spread, machine_rows, precision_rows
+from krogh.experiments.approximation.machine_stepping import stepped
+from krogh.experiments.theorems import Demonstration, Tables
+from krogh.lab import figures
+from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
+from krogh.registry import EXPERIMENTS
+from krogh.tasks.machines import load_machine, trace
+from krogh.theory.all_layer import Scan
+from krogh.theory.compilers.machine_checks import check_machine
+from krogh.theory.compilers.machine_running import run_machine
+from krogh.theory.compilers.machines import compile_machine
+from krogh.theory.compilers.transformer import run_transformer
+
+NAMES = [f"approximation/{name}" for name in ("machine-fidelity", "machine-noise", "position-codes")]
+
+
+def verdicts(experiment: Demonstration[Any], settings: Any, tables: Tables) -> dict[str, str]:
+    claims = experiment.judge(settings, tables)
+    assert len({claim.name for claim in claims}) == len(claims)
+    assert all(claim.source and claim.source_value for claim in claims)
+    return {claim.name: claim.verdict for claim in claims}
+
+
+def draws(experiment: Demonstration[Any], settings: Any, tables: Tables) -> list[str]:
+    with figures.style():
+        drawn = experiment.draw(settings, tables)
+        for figure in drawn:
+            figure.drawing.draw_without_rendering()
+            assert len(figure.data) and figure.caption
+    return [figure.name for figure in drawn]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
+def test_they_train_nothing(name, scale):
+    experiment = EXPERIMENTS[name]()
+    assert experiment.trials(experiment.settings(scale)) == []
+
+
+BAD = [
+    ("machine-fidelity", {"machines": ("pairity",)}, "did you mean 'parity'"),
+    ("machine-fidelity", {"adders": ()}, "adders must name at least 1"),
+    ("machine-fidelity", {"arithmetics": ("float16",)}, "unknown arithmetic 'float16'"),
+    ("machine-fidelity", {"counters": (3, 2)}, "counters must be"),
+    ("machine-fidelity", {"most_words": 0}, "most_words must be"),
+    ("machine-fidelity", {"shown": "nothing"}, "shown must be a machine"),
+    ("machine-fidelity", {"shown": "counter", "shown_input": "#000000"}, "must halt on '#000000'"),
+    ("machine-noise", {"counters": (9,)}, "counters must be an integer between"),
+    ("machine-noise", {"directions": 0}, "directions must be"),
+    ("machine-noise", {"low": 1e-3}, "low must be at most 1e-8"),
+    ("machine-noise", {"ratio": 1.0}, "ratio > 1"),
+    ("position-codes", {"codes": ("gray",)}, "unknown code 'gray'"),
+    ("position-codes", {"times": (2, 4)}, "times must be at least 4"),
+]
+
+
+@pytest.mark.parametrize(("name", "changes", "words"), BAD)
+def test_bad_settings_are_refused(name, changes, words):
+    experiment = EXPERIMENTS[f"approximation/{name}"]()
+    with pytest.raises(KroghError, match=words):
+        experiment.trials(experiment.settings("smoke", changes))
+
+
+# --- step by step -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("adder", ["look-ahead", "ripple"])
+def test_hard_attention_step_by_step_is_lookup(adder):
+    machine, words = load_machine("palindrome"), ["", "0", "01", "010", "0110"]
+    compiled = compile_machine(machine, 16, input_length=4, adder=adder)
+    found, run = stepped(compiled, words), run_machine(compiled, words)
+    assert (
+        not found.wrong.any()
+        and np.array_equal(found.output, run.output)
+        and np.array_equal(found.output, found.wanted)
+    )
+    assert found.wrong.shape == (5, 17) and (found.deviation == 0).all() and found.gap.min() == 1.0
+    assert check_machine(compiled, words).holds
+
+
+@pytest.mark.parametrize("arithmetic", ["float32", "bfloat16"])
+@pytest.mark.parametrize("attention", ["hard", "soft"])
+def test_arithmetics_are_those_of_xla(arithmetic, attention):
+    """The transformer in JAX, operation by operation, on the smallest machine there is."""
+    compiled = compile_machine(load_machine("parity"), 2, input_length=1, attention=attention)
+    found = stepped(compiled, ["1"], arithmetic)
+    parameters = {name: jnp.asarray(value) for name, value in compiled.dense_parameters(jnp.dtype(arithmetic)).items()}
+    tokens, lengths = compiled.tokens(["1"])
+    with jax.disable_jit():
+        done = run_transformer(
+            parameters, jnp.asarray(compiled.positions, arithmetic), jnp.asarray(tokens), jnp.asarray(lengths), 3,
+            inverse_temperature=compiled.inverse_temperature,
+        )  # fmt: skip
+    coarse = float(jnp.finfo(arithmetic).eps)
+    assert not found.wrong.any()
+    assert float(done.deviation) == pytest.approx(found.deviation.max(), abs=coarse) and found.deviation.max() > 0
+    assert float(done.gap) == pytest.approx(found.gap.min(), abs=8 * coarse) and found.gap.min() < 1
+
+
+def test_gaps_and_deviations_in_bfloat16_are_known_numbers():
+    """As XLA's bfloat16 has them, compiled, for the counter of one bit."""
+    for attention, gap in (("hard", 0.9375), ("soft", 0.90625)):
+        compiled = compile_machine(load_machine("counter"), 7, input_length=2, attention=attention)
+        found = stepped(compiled, ["#0"], "bfloat16")
+        assert (found.gap.min(), found.deviation.max()) == (gap, 2.0**-7) and not found.wrong.any()
+
+
+def test_softmax_leaks_as_much_as_it_should_without_correction():
+    compiled = compile_machine(load_machine("counter"), 7, input_length=2, attention="soft", correction=False)
+    found = stepped(compiled, ["#0"])
+    assert found.wrong.any() and 0 < found.deviation[0] < 1 / 3 < found.deviation.max()
+
+
+def test_other_weights_do_other_things():
+    compiled = compile_machine(load_machine("parity"), 4, input_length=3)
+    same = compiled.dense_parameters()
+    assert not stepped(compiled, ["101", "11"], parameters=same).wrong.any()
+    turned = {**same, "cls": -same["cls"]}
+    found = stepped(compiled, ["101", "11"], parameters=turned)
+    assert not found.wrong.any() and np.array_equal(found.output, -found.wanted)
+    still = {**same, "L2.ff.W1": 0 * same["L2.ff.W1"]}
+    assert stepped(compiled, ["101"], parameters=still).wrong.all()
+    with pytest.raises(KroghError, match="unknown arithmetic"):
+        stepped(compiled, ["1"], "float8")
+
+
+def test_errors_beyond_all_numbers_are_infinite():
+    compiled = compile_machine(load_machine("parity"), 4, input_length=3)
+    huge = {name: 1e200 * value for name, value in compiled.dense_parameters().items()}
+    found = stepped(compiled, ["101"], parameters=huge)
+    assert math.isinf(found.deviation.max()) and found.wrong.any()
+
+
+# --- fidelity -----------------------------------------------------------------------------------------------
+
+FIDELITY = Settings(machines=("parity", "busy-beaver-2"), length=2, soft_words=2, random=2, counters=(1, 2))
+
+
+def fidelity_tables() -> Tables:
+    precision, growth = precision_rows(FIDELITY)
+    return {
+        "machines": pl.DataFrame(machine_rows(FIDELITY)),
+        "precision": pl.DataFrame(precision, schema_overrides={"first": pl.Int64}),
+        "growth": pl.DataFrame(growth),
+    }
+
+
+@pytest.fixture(scope="module")
+def faithful() -> Tables:
+    return fidelity_tables()
+
+
+def test_machines_run_as_asked(faithful):
+    table = faithful["machines"]
+    assert len(table) == (2 + 2) * 2 * 2 and table["mismatches"].sum() == 0
+    own = table.filter(machine="parity", attention="hard")
+    assert own["words"].to_list() == [7, 7] and own["steps"].to_list() == [3, 3] and own["compared"][0] == 28
+    assert table.filter(machine="parity", attention="soft")["words"].to_list() == [2, 2]
+    assert table.filter(kind="random")["steps"].min() >= 8
+    assert faithful["precision"].filter(bits=2)["steps"].to_list() == [15] * 12
+    assert set(faithful["growth"]["steps"]) == {15} and faithful["growth"]["time"].max() == 15
+
+
+def test_lengths_shrink_until_words_and_steps_fit():
+    counter = load_machine("counter")  # 2 input symbols, 2^(m+2) - 2 steps
+    assert _longest(counter, "counter", 6, 130, 300) == (6, 254)
+    assert _longest(counter, "counter", 6, 130, 100) == (4, 62)
+    assert _longest(counter, "counter", 6, 20, 300) == (3, 30)
+    assert _spread(list("abcdefg"), 3) == ["a", "d", "g"] and _spread(["a"], 3) == ["a"]
+
+
+def test_fidelity_is_reproduced_and_drawn(faithful):
+    experiment = machine_fidelity.MachineFidelity()
+    found = verdicts(experiment, FIDELITY, faithful)
+    assert set(found.values()) == {REPRODUCED} and len(found) == 14
+    assert draws(experiment, FIDELITY, faithful) == ["trace", "machines", "precision"]
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "value", "broken"),
+    [
+        ("machines", "mismatches", 1, {"library-hard", "library-soft", "random-hard", "random-soft"}),
+        ("machines", "wrong_outputs", 1, {"library-hard", "library-soft", "random-hard", "random-soft"}),
+        ("machines", "gap", 0.99, {"gap-hard", "gap-soft"}),
+        ("machines", "deviation", 1e-6, {"binary-hard", "binary-soft"}),
+        ("precision", "mismatches", 2, {"corrected-float64", "corrected-float32", "corrected-bfloat16"}),
+        ("precision", "output_error", 0.4, {f"corrected-{kind}-output" for kind in ("float64", "float32", "bfloat16")}),
+    ],
+)
+def test_a_fault_is_not(faithful, name, column, value, broken):
+    tables = {**faithful, name: faithful[name].with_columns(**{column: pl.lit(value)})}
+    found = verdicts(machine_fidelity.MachineFidelity(), FIDELITY, tables)
+    assert {name for name, verdict in found.items() if verdict == NOT_REPRODUCED} == broken
+
+
+# --- the picture --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "word"), [("binary-addition", "101+11"), ("busy-beaver-2", "")])
+def test_the_picture_shows_both_programs(name, word):
+    picture = trace_drawing.picture_of(name, word)
+    run = trace(load_machine(name), word, 200)
+    assert run.halted_at is not None and len(picture.tape) == run.halted_at + 1 and not picture.wrong.any()
+    table = picture.table()
+    assert table["equal"].all() and table["cell"].to_list() == run.cell[: run.halted_at + 1].tolist()
+    for time in (0, len(picture.tape) // 2, len(picture.tape) - 1):
+        tape = dict(enumerate(picture.tape[time].tolist(), start=picture.first))
+        assert tape[int(run.cell[time])] == run.symbol[time], "the cell under the head shows the symbol under the head"
+    assert np.array_equal(picture.states.argmax(axis=1), picture.state)
+    assert (picture.states.sum(axis=1) == 1).all() and (picture.symbols.sum(axis=1) == 1).all()
+    weights = 2 ** np.arange(picture.bits.shape[1])[::-1]
+    assert np.array_equal((picture.bits @ weights) % (2 ** len(weights)), picture.cell % (2 ** len(weights)))
+
+
+def test_the_sum_stands_on_the_last_tape():
+    picture = trace_drawing.picture_of("binary-addition", "101+11")
+    assert "1 0 0 0" in picture.table()["tape"][-1]
+
+
+def test_a_picture_of_a_wrong_network_says_so():
+    picture = trace_drawing.picture_of("busy-beaver-2", "")
+    state, symbol, cell = picture.decoded
+    fields = {name: getattr(picture, name) for name in trace_drawing.Picture.__dataclass_fields__}
+    wrong = trace_drawing.Picture(**fields | {"decoded": (state, symbol, cell + (np.arange(len(cell)) == 2))})
+    assert wrong.wrong.tolist() == [time == 2 for time in range(len(cell))]
+    with figures.style():
+        assert "differ at 1 times" in trace_drawing.draw_trace(wrong).caption
+
+
+# --- noise --------------------------------------------------------------------------------------------------
+
+
+def test_noise_on_the_classifier_alone_flips_at_norm_one():
+    compiled = compile_machine(load_machine("counter"), 3, input_length=1)
+    weights = compiled.dense_parameters()
+    noise = {name: np.zeros_like(array) for name, array in weights.items()}
+    norms = np.array([0.25, 0.5, 0.99, 1.0, 2.0])
+    still = machine_noise.radii_along(compiled, "#", weights, noise | {"cls": weights["cls"]}, norms)
+    assert still == {"radius": math.inf, "step_radius": math.inf}, "a larger classifier says the same"
+    accept = compiled.layout["st"][list(compiled.machine.accept)]
+    noise["cls"][accept] = -5.0
+    found = machine_noise.radii_along(compiled, "#", weights, noise, norms)
+    assert found == {"radius": 1.0, "step_radius": math.inf}
+    wrong = machine_noise.radii_along(compiled, "#", {**weights, "cls": -weights["cls"]}, noise, norms)
+    assert wrong["radius"] == 0.0
+
+
+NOISE = machine_noise.Settings(counters=(2, 3))
+
+
+def noise_tables(plain: dict[int, float], corrected: float = 5.0, directions: int = 10) -> Tables:
+    rows = [
+        {"bits": bits, "steps": 2 ** (bits + 2) - 1, "correction": correction, "direction": direction,
+         "radius": (corrected if correction else plain[bits]) * 1.1**direction, "step_radius": 0.1, "certificate": 1e-3,
+         "parameters": 10**6, "layers": 16}
+        for bits in plain for correction in (False, True) for direction in range(directions)
+    ]  # fmt: skip
+    return {"radii": pl.DataFrame(rows)}
+
+
+def test_noise_verdicts():
+    experiment = machine_noise.MachineNoise()
+    good = noise_tables({2: 1e-4, 3: 1e-10})
+    assert verdicts(experiment, NOISE, good) == dict.fromkeys(
+        ("uncorrected-15", "uncorrected-31", "corrected-15", "corrected-31"), REPRODUCED
+    )
+    assert draws(experiment, NOISE, good) == ["noise"]
+    found = verdicts(experiment, NOISE, noise_tables({2: 1e-2, 3: 1e-6}, corrected=0.5))
+    assert set(found.values()) == {NOT_REPRODUCED}
+    few = machine_noise.Settings(counters=(2, 3), directions=4)
+    assert set(verdicts(experiment, few, noise_tables({2: 1e-4, 3: 1e-10}, directions=4)).values()) == {INCONCLUSIVE}
+
+
+def test_measured_noise_without_correction_falls():
+    settings = machine_noise.Settings(counters=(1,), directions=1, low=1e-8, ratio=100.0)
+    table = machine_noise.MachineNoise().measure(settings)["radii"]
+    plain, rounded = (table.filter(correction=value)["radius"][0] for value in (False, True))
+    assert plain <= rounded and rounded >= 1.0 and table["parameters"][0] == 552_567
+    assert (table["step_radius"] <= table["radius"]).all()
+
+
+# --- codes of positions -------------------------------------------------------------------------------------
+
+GAPS = {
+    "binary": lambda t: 1.0,
+    "1/t": lambda t: (1 / (t - 1) - 1 / t) ** 2 / 2,
+    "t/T": lambda t: 1 / (2 * t**2),
+    "angle": lambda t: math.sin(math.pi / t) ** 2,
+}
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("places", [4, 7, 32])
+def test_gaps_in_closed_form_and_all_answers_right(code, places):
+    head = retrieval(code, places)
+    assert score_gap(head) == pytest.approx(GAPS[code](places), rel=1e-9)
+    answers = head.answers(head.parameters, np.arange(places))
+    assert np.array_equal(answers, head.signs) and len(set(head.signs.tolist())) == 2
+    assert max(np.abs(head.parameters[name]).max() for name in ("Wq", "bq", "Wk", "bk")) <= 2
+
+
+def test_a_raised_null_key_flips_at_the_gap():
+    class Up:
+        """Noise on the null key's last entry alone."""
+
+        def standard_normal(self, shape: Any) -> np.ndarray:
+            noise = np.zeros(shape)
+            if shape == (4,) and not self.seen:
+                noise[-1] = 3.0
+            self.seen += shape == (4,)
+            return noise
+
+        seen = -2  # bq and bk have four entries too, and come first
+
+    head = retrieval("t/T", 8)
+    norms = np.array([0.2, 0.9, 1.1, 5.0]) / (2 * 8**2)
+    assert noise_radius(head, np.arange(8), norms, Up()) == pytest.approx(norms[2])  # type: ignore[arg-type]
+
+
+def test_binary_codes_bear_coarse_arithmetic_and_scalar_ones_do_not():
+    assert wrong_share(retrieval("binary", 512), "bfloat16") == 0.0
+    assert wrong_share(retrieval("t/T", 512), "bfloat16") > 0.4
+    assert wrong_share(retrieval("1/t", 2048), "float32") > 0.1
+    assert wrong_share(retrieval("1/t", 2048), "float64") == 0.0
+
+
+CODED = position_codes.Settings(times=(4, 16, 64, 256), directions=10)
+
+
+def code_tables(exponents: dict[str, float]) -> Tables:
+    gaps, radii = [], []
+    for code, a in exponents.items():
+        for places in CODED.times:
+            gaps.append(
+                {
+                    "code": code,
+                    "T": places,
+                    "gap": places**-a,
+                    "wrong_float32": 0.0,
+                    "wrong_bfloat16": 0.1,
+                    "parameters": 9,
+                }
+            )
+            for direction in range(CODED.directions):
+                radius = 0.5 * places**-a * 1.05**direction
+                radii.append({"code": code, "T": places, "direction": direction, "radius": radius})
+    return {"gaps": pl.DataFrame(gaps), "radii": pl.DataFrame(radii)}
+
+
+def test_code_verdicts():
+    experiment = position_codes.PositionCodes()
+    good = code_tables({"binary": 0.0, "1/t": 4.0, "t/T": 2.0, "angle": 2.0})
+    found = verdicts(experiment, CODED, good)
+    assert set(found.values()) == {REPRODUCED} and len(found) == 10
+    assert draws(experiment, CODED, good) == ["codes"]
+    bad = verdicts(experiment, CODED, code_tables({"binary": 0.5, "1/t": 0.2, "t/T": 0.2, "angle": 0.2}))
+    assert set(bad.values()) == {NOT_REPRODUCED}
+    few = position_codes.Settings(times=(4, 16), directions=10)
+    assert INCONCLUSIVE in verdicts(experiment, few, {k: t.filter(pl.col("T") <= 16) for k, t in good.items()}).values()
+
+
+def test_measured_codes():
+    settings = position_codes.Settings(times=(4, 32), directions=2, ratio=10.0)
+    tables = position_codes.PositionCodes().measure(settings)
+    assert tables["gaps"]["gap"].to_list() == pytest.approx([GAPS[code](t) for code in CODES for t in (4, 32)])
+    norms = Scan(settings.low, settings.high, settings.ratio).norms
+    assert set(tables["radii"]["radius"]) <= {*norms.tolist(), math.inf} and len(tables["radii"]) == 16

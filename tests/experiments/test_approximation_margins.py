@@ -1,0 +1,353 @@
+"""Margins of chains, circuits and compiled networks: verdicts follow from tables, and small tables from networks."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from krogh.errors import KroghError
+from krogh.experiments.approximation import bounds, chain, circuit_depth, circuit_width, common, perturbations
+from krogh.experiments.theorems import Demonstration, Tables, measured
+from krogh.lab import figures
+from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
+from krogh.registry import EXPERIMENTS
+from krogh.tasks.circuits import and_ladder
+from krogh.theory.all_layer import flips, perturbation_norm, plain_margin, subject_of
+from krogh.theory.compilers import compile_circuit, dense_parameters
+
+NAMES = [f"approximation/{name}" for name in ("chain", "circuit-depth", "circuit-width", "perturbations", "bounds")]
+
+
+def verdicts(experiment: Demonstration[Any], settings: Any, tables: Tables) -> dict[str, str]:
+    claims = experiment.judge(settings, tables)
+    assert len({claim.name for claim in claims}) == len(claims)
+    assert all(claim.source and claim.source_value for claim in claims)
+    return {claim.name: claim.verdict for claim in claims}
+
+
+def draws(experiment: Demonstration[Any], settings: Any, tables: Tables) -> list[str]:
+    with figures.style():
+        drawn = experiment.draw(settings, tables)
+        for figure in drawn:
+            figure.drawing.draw_without_rendering()
+            assert len(figure.data) and figure.caption
+    return [figure.name for figure in drawn]
+
+
+def changed(tables: Tables, name: str, **columns: Any) -> Tables:
+    return {**tables, name: tables[name].with_columns(**columns)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
+def test_they_train_nothing(name, scale):
+    experiment = EXPERIMENTS[name]()
+    assert experiment.trials(experiment.settings(scale)) == []
+
+
+BAD = [
+    ("chain", {"depths": (2, 1)}, "depths must be"),
+    ("chain", {"depths": (1, 1000)}, "depths must be an integer between"),
+    ("chain", {"restarts": 0}, "restarts must be"),
+    ("circuit-depth", {"ladders": (1, 3)}, "ladders must be at least 2"),
+    ("circuit-depth", {"draws": 0}, "draws must be"),
+    ("circuit-width", {"multiples": (4,)}, "multiples must be 2 or more"),
+    ("circuit-width", {"epsilon": 0.0}, "epsilon must be"),
+    ("perturbations", {"circuits": ("parity of 5",)}, "did you mean 'parity of 4'"),
+    ("perturbations", {"machines": ("copy",)}, "unknown machine 'copy'"),
+    ("perturbations", {"circuits": (), "machines": ()}, "must name at least 1"),
+    ("perturbations", {"share": 1.5}, "share must be"),
+    ("bounds", {"times": (16,)}, "times must be 2 or more"),
+    ("bounds", {"machines": ("palindrom",)}, "did you mean 'palindrome'"),
+    ("bounds", {"circuits": ("adder of 8 bits", "adder of 8 bits")}, "must not repeat"),
+]
+
+
+@pytest.mark.parametrize(("name", "changes", "words"), BAD)
+def test_bad_settings_are_refused(name, changes, words):
+    experiment = EXPERIMENTS[f"approximation/{name}"]()
+    with pytest.raises(KroghError, match=words):
+        experiment.trials(experiment.settings("smoke", changes))
+
+
+def test_lists_in_words():
+    assert common.in_words([3, 5]) == "3, 5" and common.in_words(list(range(1, 9))) == "1 to 8"
+
+
+# --- chain --------------------------------------------------------------------------------------------------
+
+CHAIN = chain.Settings(depths=(1, 2, 16))
+
+
+def chain_tables(**other: float) -> Tables:
+    rows = []
+    for depth in CHAIN.depths:
+        rounded = {1: 0.5, 2: 0.4918}.get(depth, 0.4907)
+        for kind, value in (("plain", plain_margin(depth).value), ("rounded", rounded), ("rounded_free", 0.0776)):
+            attacked = value * other.get(kind, 1.0 + 1e-4)
+            least = rounded - 1e-3 if kind == "rounded" else math.nan
+            rows.append(
+                {"chain": kind, "depth": depth, "exact": value, "attack": attacked, "least": least, "most": least}
+            )
+    return {"margins": pl.DataFrame(rows)}
+
+
+def test_the_chain_as_theory_has_it():
+    found = verdicts(chain.Chain(), CHAIN, chain_tables())
+    assert set(found.values()) == {REPRODUCED} and len(found) == 6
+    assert draws(chain.Chain(), CHAIN, chain_tables()) == ["margin"]
+
+
+@pytest.mark.parametrize(
+    ("other", "broken"),
+    [
+        ({"plain": 1.02}, {"plain-attack"}),
+        ({"rounded": 1.03}, {"rounded-half"}),
+        ({"rounded": 0.9}, {"rounded-constant", "attack-above"}),
+        ({"rounded_free": 0.9}, {"attack-above"}),
+    ],
+)
+def test_another_chain(other, broken):
+    found = verdicts(chain.Chain(), CHAIN, chain_tables(**other))
+    assert {name for name, verdict in found.items() if verdict == NOT_REPRODUCED} == broken
+
+
+def test_a_chain_that_falls_below_a_third_and_one_layer_alone():
+    low = changed(chain_tables(), "margins", least=pl.lit(0.3))
+    assert verdicts(chain.Chain(), CHAIN, low)["rounded-third"] == NOT_REPRODUCED
+    short = {"margins": chain_tables()["margins"].filter(depth=1)}
+    assert verdicts(chain.Chain(), dataclasses.replace(CHAIN, depths=(1,)), short)["rounded-half"] == INCONCLUSIVE
+
+
+def test_attacks_meet_the_exact_margins():
+    settings = chain.Settings(depths=(2,), restarts=3, refinements=10)
+    table = chain.Chain().measure(settings)["margins"]
+    assert table["attack"].to_numpy() == pytest.approx(table["exact"].to_numpy(), rel=0.01)
+    assert table.filter(chain="plain")["exact"][0] == pytest.approx(math.sqrt(2) * (1 - 2**-0.5))
+
+
+# --- circuits against depth ---------------------------------------------------------------------------------
+
+DEPTH = circuit_depth.Settings()
+
+
+def depth_tables(halving: float = 1.0, grows: float = 0.0, certificate: float = 0.5) -> Tables:
+    rows: list[dict[str, Any]] = []
+    for family, depths in (("ladder", DEPTH.ladders), ("random", DEPTH.circuits)):
+        for q in depths:
+            for correction in (False, True):
+                attack = 0.027 * (1 + grows * q) if correction else 0.7 * 2 ** (-halving * q)
+                theorem = 2.7e-3 if correction else math.nan
+                row = {"family": family, "circuit": family, "q": q, "correction": correction, "attack": attack}
+                rows.append({**row, "certificate": certificate * attack, "theorem": theorem, "exact": True})
+    return {"margins": pl.DataFrame(rows)}
+
+
+def test_halving_without_and_constancy_with_correction_are_reproduced():
+    experiment = circuit_depth.CircuitDepth()
+    found = verdicts(experiment, DEPTH, depth_tables())
+    assert set(found.values()) == {REPRODUCED} and len(found) == 6
+    assert draws(experiment, DEPTH, depth_tables()) == ["margin"]
+
+
+@pytest.mark.parametrize(
+    ("other", "broken"),
+    [
+        ({"halving": 1.3}, "uncorrected-halves"),
+        ({"halving": 0.5}, "uncorrected-falls"),
+        ({"grows": 0.1}, "corrected-constant"),
+        ({"certificate": 1.01}, "certificate-below"),
+    ],
+)
+def test_other_margins_are_not(other, broken):
+    found = verdicts(circuit_depth.CircuitDepth(), DEPTH, depth_tables(**other))
+    assert [name for name, verdict in found.items() if verdict == NOT_REPRODUCED] == [broken]
+
+
+def test_wrong_networks_and_too_few_depths():
+    experiment = circuit_depth.CircuitDepth()
+    wrong = changed(depth_tables(), "margins", exact=pl.col("q") != 5)
+    assert verdicts(experiment, DEPTH, wrong)["exact"] == NOT_REPRODUCED
+    moving = changed(depth_tables(), "margins", theorem=2.7e-3 + 1e-6 * pl.col("q"))
+    assert verdicts(experiment, DEPTH, moving)["certificate-constant"] == NOT_REPRODUCED
+    short = {"margins": depth_tables()["margins"].filter(pl.col("q") <= 3)}
+    found = verdicts(experiment, DEPTH, short)
+    assert found["uncorrected-falls"] == found["corrected-constant"] == INCONCLUSIVE
+
+
+# --- circuits against width ---------------------------------------------------------------------------------
+
+WIDTH = circuit_width.Settings(multiples=(1, 4, 16))
+
+
+def width_tables() -> Tables:
+    rows = []
+    for multiple in WIDTH.multiples:
+        p = 2437 * multiple**2
+        n = 1e11 * math.log(p)
+        rows.append(
+            {"multiple": multiple, "width": 12 * multiple, "parameters": p, "attack": 0.028, "best": 0.0279,
+             "certificate": 0.017, "theorem": 2.7e-3, "one_norm": 300.0, "complexity": n, "sm_samples": 100 * n + 100,
+             "vc_samples": 1600.0 * p * math.log(p)}
+        )  # fmt: skip
+    return {"widths": pl.DataFrame(rows)}
+
+
+def test_margins_that_do_not_change_with_width_are_reproduced():
+    experiment = circuit_width.CircuitWidth()
+    assert set(verdicts(experiment, WIDTH, width_tables()).values()) == {REPRODUCED}
+    assert draws(experiment, WIDTH, width_tables()) == ["width"]
+
+
+@pytest.mark.parametrize(
+    ("column", "broken"),
+    [
+        ("attack", {"attack"}),
+        ("best", {"best-attack"}),
+        ("certificate", {"certificate", "certificate-below"}),
+        ("complexity", {"logarithm"}),
+    ],
+)
+def test_margins_that_do_are_not(column, broken):
+    moved = changed(width_tables(), "widths", **{column: pl.col(column) * pl.col("multiple").sqrt()})
+    found = verdicts(circuit_width.CircuitWidth(), WIDTH, moved)
+    assert {name for name, verdict in found.items() if verdict == NOT_REPRODUCED} == broken
+
+
+def test_a_perturbation_of_a_narrow_network_is_one_of_a_wide_network():
+    compiled = compile_circuit(and_ladder(3, 3))
+    subject = subject_of(compiled, np.ones((1, 3)))
+    narrow = dense_parameters(compiled.network, compiled.network.needed_width)
+    wide = dense_parameters(compiled.network, 3 * compiled.network.needed_width)
+    small = {name: np.zeros_like(array) for name, array in narrow.items()}
+    small["z0.V2"][0] = -4.0 * narrow["z0.V2"][0]  # the first gate is rounded to something negative: 0
+    large = circuit_width.filled(small, wide)
+    assert perturbation_norm(large) == perturbation_norm(small) > 0
+    x, y = subject.inputs[0], subject.labels[0]
+    assert flips(subject.output, narrow, small, x, y) and flips(subject.output, wide, large, x, y)
+
+
+# --- perturbations ------------------------------------------------------------------------------------------
+
+TRIED = perturbations.Settings()
+
+
+def tried_tables(flipped: int = 0, over: float = 0.6, random: int = 10_000) -> Tables:
+    rows = [
+        {"kind": kind, "network": name, "correction": True, "parameters": 1000, "certificate": over * 0.03,
+         "theorem": 2e-3, "attack": 0.03, "radius": over * 0.015, "random": random, "adversarial": 100,
+         "flips": flipped, "change": 1.2 if flipped else 0.2, "accepted": 1, "inputs": 2}
+        for kind, name in (("circuit", "adder"), ("circuit", "ladder"), ("machine", "parity"))
+    ]  # fmt: skip
+    return {"networks": pl.DataFrame(rows)}
+
+
+def test_outputs_that_never_change_are_reproduced():
+    experiment = perturbations.Perturbations()
+    found = verdicts(experiment, TRIED, tried_tables())
+    assert set(found.values()) == {REPRODUCED} and len(found) == 5
+    assert draws(experiment, TRIED, tried_tables()) == ["perturbations"]
+
+
+def test_a_changed_output_refutes_and_few_trials_decide_nothing():
+    experiment = perturbations.Perturbations()
+    found = verdicts(experiment, TRIED, tried_tables(flipped=1))
+    assert {found["circuits-unchanged"], found["circuits-change"], found["machines-unchanged"]} == {NOT_REPRODUCED}
+    assert verdicts(experiment, TRIED, tried_tables(over=1.1))["certificate-below"] == NOT_REPRODUCED
+    few = verdicts(experiment, TRIED, tried_tables(random=5000))
+    assert (few["circuits-unchanged"], few["machines-unchanged"]) == (REPRODUCED, INCONCLUSIVE)
+
+
+def test_inputs_differ_and_machines_decide_both_ways():
+    settings = perturbations.Settings(inputs=9)
+    bits = perturbations._bits("parity of 4", settings)
+    assert bits.shape == (9, 4) and len(np.unique(bits, axis=0)) == 9
+    for name, words in perturbations.MACHINES.items():
+        subject = subject_of_machine(name)
+        assert subject == (1, 0) and len(words) == 2
+
+
+def subject_of_machine(name: str) -> tuple[int, ...]:
+    from krogh.theory.compilers.machine_running import run_machine
+
+    outputs = run_machine(perturbations._machine(name), perturbations.MACHINES[name]).output
+    assert set(np.abs(outputs)) == {1.0}
+    return tuple(int(value > 0) for value in outputs)
+
+
+@pytest.mark.slow
+def test_a_circuit_and_a_machine_withstand():
+    settings = perturbations.Settings(
+        circuits=("ladder, r = 6, q = 5",), machines=("parity",), inputs=1, random=60, adversarial=4, machine_random=8,
+        machine_adversarial=2, restarts=3, refinements=5, machine_restarts=1, machine_refinements=1,
+    )  # fmt: skip
+    table = measured(perturbations.Perturbations, settings)["networks"]
+    assert len(table) == 3 and table["flips"].sum() == 0
+    assert (table["certificate"] < table["attack"]).all() and (table["radius"] == table["certificate"] / 2).all()
+
+
+# --- bounds -------------------------------------------------------------------------------------------------
+
+BOUNDS = bounds.Settings(
+    times=(16, 64, 65536),
+    depths=(3, 5, 9),
+    widths=(4, 8, 16),
+    circuits=("random, r = 9, q = 4",),
+    tabled=("parity",),
+    tabled_time=64,
+)
+
+
+def bound_tables() -> Tables:
+    return measured(bounds.Bounds, BOUNDS)
+
+
+def test_bounds_are_those_computed_beforehand():
+    rows = {row["T"]: row for row in bound_tables()["machines"].filter(network="palindrome").iter_rows(named=True)}
+    assert [rows[t]["margin"] for t in BOUNDS.times] == pytest.approx([8.7e-5, 5.3e-5, 1.4e-5], rel=0.01)
+    assert [rows[t]["layers"] for t in BOUNDS.times] == [16, 18, 28]
+    row = rows[16]
+    expected = row["one_norm"] ** 2 * math.log(row["parameters"]) / row["margin"] ** 2
+    assert row["sm_samples"] == pytest.approx(100 * (expected + 1)) and expected == pytest.approx(5.0e16, rel=0.02)
+    assert row["vc_samples"] == pytest.approx(row["width"] * 16 / 0.1) and row["linear_samples"] == pytest.approx(1600)
+    wide = bound_tables()["ladders"].filter(series="width")
+    assert wide["margin"].to_list() == pytest.approx([3.3e-3, 2.4e-3, 1.7e-3], rel=0.03)
+
+
+def test_bounds_are_reproduced_and_drawn():
+    found = verdicts(bounds.Bounds(), BOUNDS, bound_tables())
+    assert set(found.values()) == {REPRODUCED} and len(found) == 13
+    assert draws(bounds.Bounds(), BOUNDS, bound_tables()) == ["machines", "circuits", "table"]
+    assert bounds.Bounds().draw(BOUNDS, bound_tables())[2].data["network"].to_list() == [
+        "random, r = 9, q = 4",
+        "parity",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "broken"),
+    [
+        ("machines", {"sm_samples": pl.col("T") ** 3.0}, {"palindrome-growth", "palindrome-below-linear"}),
+        ("machines", {"sm_samples": pl.col("T") ** 1.05}, {"palindrome-below-linear"}),
+        ("machines", {"margin": 1.1 * pl.col("margin")}, {"palindrome-margin"}),
+        ("machines", {"one_norm": 1.1 * pl.col("one_norm")}, {"palindrome-norm"}),
+        ("ladders", {"margin": pl.col("margin") / pl.col("q")}, {"ladder-margin-depth", "ladder-values"}),
+        ("ladders", {"margin": pl.col("margin") / pl.col("r") * 4}, {"ladder-margin-width", "ladder-values"}),
+        ("ladders", {"one_norm": 2 * pl.col("one_norm")}, {"ladder-norm"}),
+        ("ladders", {"log10_norm_product": pl.lit(3.0)}, {"ladder-norm-product"}),
+    ],
+)
+def test_other_bounds_are_not(name, columns, broken):
+    found = verdicts(bounds.Bounds(), BOUNDS, changed(bound_tables(), name, **columns))
+    failed = {name for name, verdict in found.items() if verdict == NOT_REPRODUCED}
+    assert {name for name in failed if not name.startswith("counter")} == broken
+
+
+def test_without_both_ends_growth_is_not_judged():
+    short = {**bound_tables(), "machines": bound_tables()["machines"].filter(pl.col("T") < 65536)}
+    assert verdicts(bounds.Bounds(), BOUNDS, short)["palindrome-growth"] == INCONCLUSIVE

@@ -5,7 +5,7 @@ closed form, `constructions/`), Fourier analysis on the cube (`boolean`), learne
 (`baselines`), norms and Lipschitz constants of attention (`norms`, `attention_lipschitz`), the complexity of a class
 of functions (`capacity`), risks, floors and what a trained map shows (`risks`, `witnesses`, `attention_map`),
 representations of groups (`representations`), maximum margins and their certificates (`margins`), the features of a
-network and how far it is from a maximum-margin one (`spectra`, `margin_distance`). All of it computes in float64.
+network and how far it is from a maximum-margin one (`features`). All of it computes in float64.
 Importing this package registers every prediction and construction. A new prediction is made with the decorator of
 `krogh.theory.prediction`, the module that says what a prediction is.
 
@@ -20,14 +20,13 @@ from krogh.theory import (
     boolean,
     capacity,
     constructions,
-    margin_distance,
+    features,
     margins,
     norms,
     predictions,
     representations,
     risks,
     sign_storage,
-    spectra,
     token_norms,
     witnesses,
 )
@@ -42,7 +41,7 @@ __all__ = [
     "boolean",
     "capacity",
     "constructions",
-    "margin_distance",
+    "features",
     "margins",
     "norms",
     "predict",
@@ -50,7 +49,6 @@ __all__ = [
     "representations",
     "risks",
     "sign_storage",
-    "spectra",
     "token_norms",
     "witnesses",
 ]

@@ -335,6 +335,29 @@ def trace_machine(
 
 
 @app.command
+def verify(
+    *names: str,
+    scale: str = "smoke",
+    set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
+    json: Annotated[bool, Parameter(negative="")] = False,
+) -> int:
+    """Compare what this machine's accelerator trains with what its CPU trains, over a few steps of the same trials.
+
+    A compiler can be wrong on one kind of device, and networks that are trained wrongly often learn all the same.
+
+    Parameters
+    ----------
+    names: experiments, or patterns such as 'parity/*'.
+    scale: smoke, laptop or paper: whose trials.
+    set_: change a setting, as key=value; may be repeated.
+    json: print JSON.
+    """
+    from krogh.commands import verifying
+
+    return verifying.verify_devices(names, scale, set_, json)
+
+
+@app.command
 def bench(
     *,
     seconds: float = 3.0,

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+import time
 
+import jax
 import numpy as np
 import polars as pl
 import pytest
 
 from krogh.engine import Trial, run, stack, sweep
+from krogh.engine.lane import Lane
+from krogh.engine.memory import Plan
 from krogh.engine.run import run_cohort
 from krogh.models import PairNetwork, PowerNetwork
 from krogh.probes import FourierPower, Margin, NeuronCounts, NeuronEfficiency, NeuronShares
 from krogh.tasks import GroupComposition, ParityClasses
 from krogh.training import NeuronNorm, Online, Population, Sgd, Stopping, Training, doublings
+
+running = importlib.import_module("krogh.engine.run")
 
 Z11, PARITY3, S3 = 8.2060994e-3, 0.5303301, 0.02360497  # γ*
 TOLERANCE = 1 + 1e-4
@@ -115,6 +122,36 @@ def test_training_from_a_memoriser_leaves_it_for_the_maximal_margin():
         ratio = curves(run(Trial(GroupComposition("Z_7"), model, how, probes=(Margin(),))))["normalised_margin"] / gamma
         assert noise or ratio[0] == pytest.approx(math.sqrt(2) * (p - 1) / p**1.5, rel=1e-4)
         assert ratio[-1] > 0.99
+
+
+def test_whole_populations_take_turns_on_a_cpu(monkeypatch):
+    """Two lanes at once gave equal trials different results; what draws its data goes on side by side."""
+    inside, most = [], {}
+    plain = Lane._open
+
+    def spied(self, plan):
+        plain(self, plan)
+        program, kind = self._advance, type(self.cohort.template.training.regime).__name__
+
+        def advance(*arguments):
+            inside.append(kind)
+            most[kind] = max(most.get(kind, 0), inside.count(kind))
+            time.sleep(0.05)  # long enough for the other lane to come in, if it can
+            states, executed = program(*arguments)
+            jax.block_until_ready(states.status)
+            inside.remove(kind)
+            return states, executed
+
+        self._advance = advance
+
+    monkeypatch.setattr(Lane, "_open", spied)
+    monkeypatch.setattr(running, "lanes_here", lambda: jax.local_devices()[:1] * 2)
+    for regime in (Population(), Online(16)):
+        how = training(40, 0.05, (), NeuronNorm(1e-5), regime, check_every=20)
+        (cohort,) = sweep(Trial(GroupComposition("S_3"), PairNetwork(10), how), seed=range(8))
+        ended = [int(p) for part in run_cohort(cohort, plan_override=Plan(2, 1)) for p in part.position]
+        assert sorted(ended) == list(range(8))
+    assert most == {"Population": 1, "Online": 2}
 
 
 def test_batches_of_pairs_train_too_and_a_trial_does_not_know_its_neighbours():

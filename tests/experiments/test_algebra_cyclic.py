@@ -27,9 +27,9 @@ from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.report.read import read_study
 from krogh.tasks.groups import cyclic
 from krogh.theory.constructions.algebra_arrays import cyclic_network, cyclic_neuron, memoriser_network
-from krogh.theory.margin_distance import margin_distance
+from krogh.theory.features.distance import margin_distance
+from krogh.theory.features.parts import network_spectrum
 from krogh.theory.margins import PairArrays, finite_lambda, max_margin_cyclic
-from krogh.theory.spectra_parts import network_spectrum
 from krogh.training.presets import MARGIN_PRESETS
 from krogh.values import describe
 

@@ -196,6 +196,10 @@ def test_weights_of_the_optimum_make_a_report_that_is_reproduced():
     assert np.allclose(below["cross_entropy"], below["optimum_cross_entropy"], rtol=1e-6)
     assert {claim.verdict for claim in experiment.claims(results)} == {REPRODUCED}
     with figures.style():
-        (figure,) = experiment.figures(results)
-        figure.drawing.draw_without_rendering()
-    assert len(figure.data) == len(found)
+        drawn = experiment.figures(results)
+        for figure in drawn:
+            figure.drawing.draw_without_rendering()
+    assert [figure.name for figure in drawn] == ["regularisation", "distance"]
+    assert all(len(figure.data) == len(found) for figure in drawn)
+    for name in regularisation.DISTANCES:
+        assert below[name].max() < 1e-6 and found.filter("zero")[name].is_nan().all()

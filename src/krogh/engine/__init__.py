@@ -9,6 +9,7 @@
     lane.py       one device's slots: fill, advance, harvest, compact
     run.py        workers that take lanes in turn, on every device
     records.py    what trials leave behind, as a table
+    agreement.py  whether two devices train the same
 
 The engine knows trials, not experiments.
 """

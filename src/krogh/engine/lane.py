@@ -209,12 +209,15 @@ class Lane:
         self._fresh = np.zeros(plan.slots, bool)
         self._trials = self._placed()
 
-    def advance(self) -> Finished | None:
-        """Train for a chunk of rounds; the records of the trials that ended in it."""
+    def advance(self, rounds: int | None = None) -> Finished | None:
+        """Train for a chunk of rounds, or just `rounds` (probes then may miss theirs); the records of the trials that
+        ended in it."""
         occupied = np.flatnonzero(self._positions >= 0)
         if not len(occupied):
             return None
         blocks = -(-int(occupied[-1] + 1) // self.plan.block)
+        if rounds is not None:
+            self._rounds = rounds
         begun = time.perf_counter()
         alone = self.device.platform == "cpu" and isinstance(self.cohort.template.training.regime, Population)
         with _ONE_AT_A_TIME if alone else contextlib.nullcontext():
@@ -230,6 +233,14 @@ class Lane:
         finished = self._harvest(ended) if len(ended) else None
         self._plan_rounds(elapsed)
         return finished
+
+    def weights(self) -> dict[int, dict[str, np.ndarray]]:
+        """The present weights of the trials in flight, by position."""
+        leaves = {name: np.asarray(leaf) for name, leaf in self._states.params.items()}
+        return {
+            int(self._positions[slot]): {name: leaf[slot] for name, leaf in leaves.items()}
+            for slot in np.flatnonzero(self._positions >= 0)
+        }
 
     def _harvest(self, slots: np.ndarray) -> Finished:
         states = self._states

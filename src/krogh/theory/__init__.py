@@ -6,7 +6,7 @@ closed form, `constructions/`), Fourier analysis on the cube (`boolean`), learne
 of functions (`capacity`), risks, floors and what a trained map shows (`risks`, `witnesses`, `attention_map`),
 networks compiled from programs (`compilers`) and how far their weights may move (`all_layer`),
 representations of groups (`representations`), maximum margins and their certificates (`margins`), the features of a
-network and how far it is from a maximum-margin one (`spectra`, `margin_distance`). All of it computes in float64.
+network and how far it is from a maximum-margin one (`features`). All of it computes in float64.
 Importing this package registers every prediction and construction. A new prediction is made with the decorator of
 `krogh.theory.prediction`, the module that says what a prediction is.
 
@@ -23,14 +23,13 @@ from krogh.theory import (
     capacity,
     compilers,
     constructions,
-    margin_distance,
+    features,
     margins,
     norms,
     predictions,
     representations,
     risks,
     sign_storage,
-    spectra,
     token_norms,
     witnesses,
 )
@@ -47,7 +46,7 @@ __all__ = [
     "capacity",
     "compilers",
     "constructions",
-    "margin_distance",
+    "features",
     "margins",
     "norms",
     "predict",
@@ -55,7 +54,6 @@ __all__ = [
     "representations",
     "risks",
     "sign_storage",
-    "spectra",
     "token_norms",
     "witnesses",
 ]

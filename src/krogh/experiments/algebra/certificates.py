@@ -53,7 +53,7 @@ FAMILIES = {
 
 @dataclass(frozen=True)
 class Settings:
-    orders: tuple[int, ...] = setting((3, 5, 7, 9, 11, 13, 15, 4, 6, 8), "moduli p, odd or even")
+    orders: tuple[int, ...] = setting((3, 5, 7, 9, 11, 13, 15, 4, 6, 8, 10, 12, 14), "moduli p, odd or even")
     parities: tuple[int, ...] = setting((1, 2, 3, 4, 5), "bits k of a parity")
     groups: tuple[str, ...] = setting(("S_3", "S_4", "S_5"), "groups for which the condition of Theorem 7.9 holds")
     programs: tuple[str, ...] = setting(("A_5", "S_6"), "groups for which it fails")

@@ -11,9 +11,9 @@ import polars as pl
 from krogh.experiments.algebra.cyclic_measures import EVEN, relative_shares
 from krogh.experiments.algebra.cyclic_runs import Array, TrainedNetwork
 from krogh.lab import Figure, figures
+from krogh.theory.features.parts import Spectrum, network_spectrum
+from krogh.theory.features.spectra import frequency_powers, interpolate
 from krogh.theory.margins import PairArrays
-from krogh.theory.spectra import frequency_powers, interpolate
-from krogh.theory.spectra_parts import Spectrum, network_spectrum
 
 Kinds = Mapping[str, Sequence[TrainedNetwork]]
 

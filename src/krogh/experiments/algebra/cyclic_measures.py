@@ -2,7 +2,7 @@
 
     features    largest normalised power of u, v and w, the dominant frequencies, their shares of Σ‖ω_i‖^ν
     margin      normalised margin over γ*, and the certificate's gap γ* - margin with its two parts
-    distance    from the family of maximum-margin networks: neurons, shares, function (`theory.margin_distance`)
+    distance    from the family of maximum-margin networks: neurons, shares, function (`theory.features.distance`)
 
 The gap is (V - E[g']) + (E[g'] - h), both divided by ‖θ‖^ν: neurons that are not optimal (Eq 7.3), and inputs or labels
 off the margin (Eq 7.1, C.1). For ReLU neurons no maximum margin is known: the margin and the gap are left out, and the
@@ -19,7 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from krogh.theory.margin_distance import function_distance, margin_distance
+from krogh.theory.features.distance import function_distance, margin_distance
+from krogh.theory.features.nearest_neurons import nearest_in_irreps
+from krogh.theory.features.parity import parity_structure
+from krogh.theory.features.parts import Spectrum, network_spectrum
+from krogh.theory.features.spectra import norm_balance, norm_weights, weighted_mean
 from krogh.theory.margins import (
     PairArrays,
     ParityProblem,
@@ -35,11 +39,7 @@ from krogh.theory.margins import (
 )
 from krogh.theory.margins.networks import Network
 from krogh.theory.margins.problems import characters_of, group_of
-from krogh.theory.nearest_neurons import nearest_in_irreps
 from krogh.theory.representations import irrep_powers, real_irreps
-from krogh.theory.spectra import norm_balance, norm_weights, weighted_mean
-from krogh.theory.spectra_parity import parity_structure
-from krogh.theory.spectra_parts import Spectrum, network_spectrum
 
 Array = NDArray[np.float64]
 

@@ -4,7 +4,7 @@ margin        normalised margin over γ*, and over that of the exact optimum at 
 loss          cross-entropy + λ Σ‖ω_i‖³ over its exact minimum, which nothing can fall below
 irreps        neurons and shares of Σ‖ω_i‖³ per irrep, beside the optimum's; the largest normalised power
 certificate   lower ≤ γ* ≤ upper, and which condition keeps them apart (`theory.margins.certify`)
-distance      of neurons, shares and function from the optimal networks (`theory.margin_distance`)
+distance      of neurons, shares and function from the optimal networks (`theory.features.distance`)
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from krogh.experiments.algebra.cyclic_runs import TrainedNetwork
 from krogh.experiments.algebra.group_plan import Plan
-from krogh.theory.margin_distance import margin_distance
+from krogh.theory.features.distance import margin_distance
+from krogh.theory.features.parts import network_spectrum
 from krogh.theory.margins import (
     PairArrays,
     certify,
@@ -31,7 +32,6 @@ from krogh.theory.margins import (
     norm,
     offset_maximum,
 )
-from krogh.theory.spectra_parts import network_spectrum
 
 Array = NDArray[np.float64]
 

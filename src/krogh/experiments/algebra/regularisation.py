@@ -24,6 +24,7 @@ from krogh.experiments.theorems import require_increasing
 from krogh.lab import Claim, Experiment, Figure, Results, claim, experiment, figures, setting
 from krogh.lab.statistics import Interval
 from krogh.tasks.groups import load_group
+from krogh.theory.features.distance import margin_distance
 from krogh.theory.margins import arrays_of, cross_entropy, finite_lambda, normalised_margin
 from krogh.theory.margins.networks import Network
 from krogh.values import replaced
@@ -35,6 +36,7 @@ SETTLED = 150.0
 """Longer than elsewhere: near the threshold the last percent comes slowly."""
 FINE = 120
 """Points of the theory's curve."""
+DISTANCES = {"neurons": "distance of neurons", "shares": "distance of shares", "function": "distance of function"}
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,8 @@ class Regularisation(Experiment[Settings]):
         return [found for group in settings.groups for found in judge(table.filter(group=group))]
 
     def figures(self, results: Results[Settings]) -> list[Figure]:
-        return [_figure(results.settings, measured(results))]
+        table = measured(results)
+        return [_figure(results.settings, table), _distances(results.settings, table)]
 
 
 def plans_of(settings: Settings, group: str) -> list[Plan]:
@@ -134,9 +137,11 @@ def measured(results: Results[Settings]) -> pl.DataFrame:
 def _row(plan: Plan, network: Network | None) -> dict[str, Any]:
     """A network at its λ, and the exact optimum there."""
     alive = network if network is not None and np.any(network.neurons) else None
+    near = None if alive is None or plan.optimum.zero else margin_distance(alive, plan.group, plan.lam)
     return {
         "ratio": math.nan if alive is None else normalised_margin(alive, plan.group) / plan.best.value,
         "cross_entropy": math.nan if network is None else cross_entropy(network, plan.group),
+        **{name: math.nan if near is None else getattr(near, name) for name in DISTANCES},
         "largest_weight": math.nan if network is None else float(np.abs(network.neurons).max()),
         "optimum_ratio": plan.optimum.ratio,
         "optimum_cross_entropy": plan.optimum.cross_entropy,
@@ -255,6 +260,28 @@ def _figure(settings: Settings, table: pl.DataFrame) -> Figure:
         "not drawn."
     )
     return Figure("regularisation", "Normalised margin and cross-entropy against λ", caption, fig, table)
+
+
+def _distances(settings: Settings, table: pl.DataFrame) -> Figure:
+    """Is it what theory says, at every λ? The distance of each network from the optima there."""
+    fig, axes = figures.new_figure(
+        "Distance from the exact optimum at each λ", width=11.0, height=3.4, ncols=len(DISTANCES), sharex=True
+    )
+    for ax, (name, label) in zip(np.ravel(axes), DISTANCES.items(), strict=True):
+        for colour, group in zip(figures.PALETTE, settings.groups, strict=False):
+            own = table.filter(pl.col("group") == group, ~pl.col("zero"), pl.col(name).is_not_nan())
+            ax.plot(own["lam"], own[name], "o", color=colour, markersize=3.5, alpha=0.6, label=group)
+        figures.log_axis_labels(ax, "both")
+        ax.set_xlabel("λ")
+        figures.panel_title(ax, label)
+    figures.legend(np.ravel(axes)[0], loc="upper left")
+    figures.source_note(fig, SOURCE)
+    caption = (
+        "A dot per network, where the optimum is not zero. Neurons: root mean square distance of ω_i/‖ω_i‖ from the "
+        "nearest optimal neuron, weighted by ‖ω_i‖³; shares: of Σ‖ω_i‖³ per irrep, total variation from those of the "
+        "exact optimum at this λ; function: 1 − cosine between the logits, less their mean for each input."
+    )
+    return Figure("distance", "Distance from optimal networks against λ", caption, fig, table)
 
 
 def _draw(above: Any, below: Any, group: str, table: pl.DataFrame, settings: Settings) -> None:

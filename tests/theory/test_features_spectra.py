@@ -17,6 +17,20 @@ from krogh.theory.constructions.algebra_arrays import (
     parity_network,
 )
 from krogh.theory.constructions.algebra_groups import group_network, group_neuron
+from krogh.theory.features.parity import parity_structure
+from krogh.theory.features.parts import network_spectrum
+from krogh.theory.features.spectra import (
+    dft,
+    dominant_part,
+    frequency_powers,
+    interpolate,
+    kept_neurons,
+    largest_power,
+    norm_balance,
+    norm_weights,
+    weighted_mean,
+)
+from krogh.theory.features.transforms import irrep_signals, network_coefficients
 from krogh.theory.margins import (
     PairArrays,
     ParityProblem,
@@ -29,20 +43,6 @@ from krogh.theory.margins import (
     phase_residuals,
 )
 from krogh.theory.representations import irrep_powers, real_irreps
-from krogh.theory.spectra import (
-    dft,
-    dominant_part,
-    frequency_powers,
-    interpolate,
-    kept_neurons,
-    largest_power,
-    norm_balance,
-    norm_weights,
-    weighted_mean,
-)
-from krogh.theory.spectra_parity import parity_structure
-from krogh.theory.spectra_parts import network_spectrum
-from krogh.theory.spectra_transforms import irrep_signals, network_coefficients
 
 
 def random_network(width, n, seed=0):

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from krogh.errors import KroghError
+from krogh.theory.features.spectra import kept_neurons, norm_weights
 from krogh.theory.margins.networks import PowerArrays, check_fit
 from krogh.theory.margins.problems import ParityProblem, problem_of
-from krogh.theory.spectra import kept_neurons, norm_weights
 
 Array = NDArray[np.float64]
 

@@ -14,7 +14,9 @@ from krogh.errors import KroghError
 from krogh.tasks.groups import load_group
 from krogh.theory.constructions.algebra_arrays import cyclic_network, memoriser_network, parity_network
 from krogh.theory.constructions.algebra_groups import group_network, group_neuron
-from krogh.theory.margin_distance import margin_distance, nearest_mixture, wanted_shares
+from krogh.theory.features.distance import margin_distance, nearest_mixture, wanted_shares
+from krogh.theory.features.nearest_fits import fit_phases, fit_signs, fit_vectors
+from krogh.theory.features.nearest_neurons import nearest_for_parity, nearest_in_irreps
 from krogh.theory.margins import (
     PairArrays,
     ParityProblem,
@@ -27,8 +29,6 @@ from krogh.theory.margins import (
     normalised_margin,
     solve_game,
 )
-from krogh.theory.nearest_fits import fit_phases, fit_signs, fit_vectors
-from krogh.theory.nearest_neurons import nearest_for_parity, nearest_in_irreps
 from krogh.theory.representations import real_irreps
 
 ZERO = 1e-10

@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from krogh.errors import require
+from krogh.theory.features.nearest_fits import Triple, fit_phases, fit_signs, fit_vectors
+from krogh.theory.features.transforms import moments
 from krogh.theory.margins.networks import PairArrays, PowerArrays
 from krogh.theory.margins.problems import ParityProblem
-from krogh.theory.nearest_fits import Triple, fit_phases, fit_signs, fit_vectors
 from krogh.theory.representations import Irrep
-from krogh.theory.spectra_transforms import moments
 
 Array = NDArray[np.float64]
 

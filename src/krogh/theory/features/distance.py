@@ -35,6 +35,8 @@ from scipy.optimize import linprog
 from krogh.errors import require
 from krogh.tasks.groups import Group
 from krogh.theory.constructions.algebra_groups import logit_values
+from krogh.theory.features.nearest_neurons import NearestNeurons, nearest_for_parity, nearest_in_irreps
+from krogh.theory.features.spectra import kept_neurons, norm_weights, weighted_mean
 from krogh.theory.margins.characters import RealCharacters
 from krogh.theory.margins.finite import finite_lambda
 from krogh.theory.margins.maximum import max_margin_group
@@ -42,9 +44,7 @@ from krogh.theory.margins.measures import check_exponent
 from krogh.theory.margins.networks import Network, PairArrays, PowerArrays, labels_of
 from krogh.theory.margins.problems import ParityProblem, characters_of, problem_of
 from krogh.theory.margins.weighted import offset_maximum
-from krogh.theory.nearest_neurons import NearestNeurons, nearest_for_parity, nearest_in_irreps
 from krogh.theory.representations import irrep_powers, real_irreps
-from krogh.theory.spectra import kept_neurons, norm_weights, weighted_mean
 
 Array = NDArray[np.float64]
 

@@ -18,9 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from krogh.theory import representations
-from krogh.theory.margins.networks import PairArrays, check_fit
-from krogh.theory.margins.problems import characters_of, cyclic_order, group_of
-from krogh.theory.spectra import (
+from krogh.theory.features.spectra import (
     dominant_part,
     frequency_powers,
     kept_neurons,
@@ -28,6 +26,8 @@ from krogh.theory.spectra import (
     norm_weights,
     weighted_mean,
 )
+from krogh.theory.margins.networks import PairArrays, check_fit
+from krogh.theory.margins.problems import characters_of, cyclic_order, group_of
 
 Array = NDArray[np.float64]
 

@@ -1,0 +1,93 @@
+"""Two devices that train the same are told from two that do not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import jax
+import pytest
+
+import krogh
+from krogh.engine import compiling
+from krogh.engine.agreement import TOLERANCE, agreement
+from krogh.engine.memory import Plan
+
+
+@pytest.fixture
+def cohort(base):
+    return krogh.sweep(base, seed=range(3))[0]
+
+
+@pytest.fixture
+def cpu():
+    return jax.local_devices()[0]
+
+
+def test_a_device_agrees_with_itself(cohort, cpu):
+    found = agreement(cohort, cpu, cpu)
+    assert found.agrees and found.difference == 0 and found.trials == 3 and found.steps == 20
+
+
+@pytest.mark.parametrize("wrong", [1.1, float("nan")])
+def test_a_program_that_trains_otherwise_is_found(cohort, cpu, monkeypatch, wrong):
+    right = compiling.requested
+
+    def requested(template, plan, device):
+        future, first = right(template, plan, device)
+        if plan == Plan(3, 1):  # the reference's
+            return future, first
+        program = future.result()
+
+        def tampered(trials, states, fresh, rounds, blocks):
+            states, executed = program(trials, states, fresh, rounds, blocks)
+            params = dict(states.params) | ({"W": states.params["W"] * wrong} if rounds else {})
+            return states._replace(params=params), executed
+
+        class Done:
+            def result(self):
+                return tampered
+
+        return Done(), first
+
+    monkeypatch.setattr("krogh.engine.lane.requested", requested)
+    found = agreement(cohort, cpu, cpu)
+    assert not found.agrees and not found.difference <= TOLERANCE and found.where.startswith("W of trial")
+
+
+def verified(devices: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    flags = f"--xla_force_host_platform_device_count={devices}"
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags}
+    call = [sys.executable, "-c", "import sys; from krogh.cli import main; sys.argv[0] = 'krogh'; main()", "verify"]
+    return subprocess.run([*call, *arguments], env=environment, capture_output=True, text=True, timeout=300)
+
+
+def test_the_command_compares_two_devices():
+    told = verified(2, "parity/histogram", "--json")
+    assert told.returncode == 0, told.stderr
+    answer = json.loads(told.stdout)
+    assert [row["experiment"] for row in answer["rows"]] == ["parity/histogram"]
+    assert answer["rows"][0]["agrees"] and answer["device"] != answer["reference"]
+
+
+def test_one_device_has_nothing_to_compare_with():
+    told = verified(1, "parity/histogram")
+    assert told.returncode == 2 and "nothing to compare" in told.stderr
+
+
+@pytest.mark.skipif(jax.default_backend() == "cpu", reason="needs an accelerator")
+@pytest.mark.parametrize("name", list(krogh.registry.MODELS))
+def test_every_model_trains_on_this_accelerator_as_on_a_cpu(name):
+    model, task = krogh.registry.MODELS[name].example()
+    classes = isinstance(task, krogh.tasks.ClassificationTask)
+    training = krogh.Training(
+        krogh.Sgd(rate=0.05),
+        krogh.Online(batch_size=32),
+        krogh.Stopping(budget=1000, validation=64),
+        "cross-entropy" if classes else "square",
+    )
+    (cohort,) = krogh.sweep(krogh.Trial(task, model, training), seed=range(4))
+    found = agreement(cohort, jax.local_devices()[0], jax.local_devices(backend="cpu")[0])
+    assert found.agrees, found

@@ -17,6 +17,7 @@ COUNTS = {
     "VC": {"T": 6, "A": 7, "R": 3, "M": 7, "C": 8, "B": 7, "X": 5},  # chapter 4
     "QS": {"Q": 33},  # the qSTR paper
     "MM": {"T": 4, "A": 3, "TR": 2, "M": 19, "C": 9, "B": 9, "E": 11},  # chapter 7
+    "SM": {"S": 24},  # statistically meaningful approximation
 }
 CHECKLIST = {
     f"{source}-{letter}{number}"

@@ -97,7 +97,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"inputs": 20}, "inputs must be"),
     ({"sizes": (50,)}, "sizes must be 2 or more"),
     ({"widths": (64, 16)}, "widths must be"),
-    ({"error": 1.5}, "error must be"),
+    ({"error": 1.5}, "error must lie"),
     ({"penalties": (-1.0,)}, "penalties must be at least 0"),
     ({"rate": 0.0}, "rate must be positive"),
     ({"budget": 130}, "budget must be a multiple"),

@@ -1,4 +1,4 @@
-"""Compiled machines step by step: in several arithmetics, under noise, with other codes of positions; and the pictures."""
+"""Compiled machines step by step: in several arithmetics, under noise, with other codes of positions; and pictures."""
 
 from __future__ import annotations
 
@@ -94,6 +94,7 @@ def test_hard_attention_step_by_step_is_lookup(adder):
     assert check_machine(compiled, words).holds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arithmetic", ["float32", "bfloat16"])
 @pytest.mark.parametrize("attention", ["hard", "soft"])
 def test_arithmetics_are_those_of_xla(arithmetic, attention):

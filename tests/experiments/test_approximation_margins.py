@@ -125,7 +125,7 @@ def test_a_chain_that_falls_below_a_third_and_one_layer_alone():
 
 
 def test_attacks_meet_the_exact_margins():
-    settings = chain.Settings(depths=(2,), restarts=3, refinements=10)
+    settings = chain.Settings(depths=(2,), restarts=6, refinements=20)
     table = chain.Chain().measure(settings)["margins"]
     assert table["attack"].to_numpy() == pytest.approx(table["exact"].to_numpy(), rel=0.01)
     assert table.filter(chain="plain")["exact"][0] == pytest.approx(math.sqrt(2) * (1 - 2**-0.5))

@@ -112,9 +112,10 @@ def score_gap(head: Retrieval) -> float:
 def wrong_share(head: Retrieval, arithmetic: str) -> float:
     """The share of positions that are answered wrongly where codes, weights and all results have a coarser type."""
     kind = np.dtype(jnp.bfloat16) if arithmetic == "bfloat16" else np.dtype(arithmetic)
+    sums = np.float64 if arithmetic == "float64" else np.float32
 
     def coarse(values: np.ndarray) -> np.ndarray:
-        return values.astype(kind).astype(np.float32)
+        return values.astype(kind).astype(sums)
 
     p = {name: coarse(array) for name, array in head.parameters.items()}
     codes = coarse(head.codes)

@@ -44,7 +44,7 @@ CIRCUITS: Mapping[str, Callable[[], Circuit | LayeredCircuit]] = {
     "random, r = 6, q = 6": lambda: random_circuit(6, 6, 6, 0),
 }
 MACHINES: Mapping[str, tuple[str, ...]] = {
-    "parity": ("101", "11"),
+    "parity": ("111", "11"),
     "palindrome": ("010", "01"),
     "counter": ("#0", "0"),
     "powers-of-two": ("00", "000"),
@@ -87,7 +87,7 @@ class Perturbations(Demonstration[Settings]):
         ),
         "laptop": Settings(
             circuits=("parity of 4", "ladder, r = 6, q = 5", "random, r = 6, q = 6"), machines=("parity",), inputs=2,
-            random=1700, adversarial=18, machine_random=300, machine_adversarial=10, restarts=6, refinements=25,
+            random=1700, adversarial=18, machine_random=200, machine_adversarial=10, restarts=6, refinements=25,
             machine_restarts=5, machine_refinements=4,
         ),
         "paper": Settings(),

@@ -237,8 +237,10 @@ def _figure(settings: Settings, table: pl.DataFrame) -> Figure:
                 ax.plot(list(known), list(known.values()), "x", color=figures.INK, markersize=6, zorder=3)
         figures.panel_title(ax, f"{words} (r = {settings.width})")
         figures.log_axis_labels(ax, "y")
+        depths = table.filter(family=family)["q"].unique().sort().to_list()
+        ax.set_xticks(depths)
+        ax.set_xlim(0, 1.45 * depths[-1])
         ax.set_xlabel("layers q of the circuit")
-        ax.margins(x=0.25)
     axes[0].set_ylabel("all-layer margin ρ (ℓ2 norm)")
     figures.source_note(fig, SOURCE)
     caption = (

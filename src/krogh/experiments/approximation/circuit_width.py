@@ -217,14 +217,14 @@ def _figure(settings: Settings, table: pl.DataFrame) -> Figure:
     ):
         grown = (table[column] / table[column][0]).to_list()
         right.plot(w, grown, color=color, marker="o")
-        figures.direct_label(right, w, grown, label, color=color, side="left")
+        figures.direct_label(right, w, grown, label, color=color, side="above")
     right.set_ylabel("samples, relative to the least width")
     for ax in (left, right):
         figures.log_axis_labels(ax, "x", values=w)
         figures.log_axis_labels(ax, "y")
         ax.set_xlabel("width w of the network (units)")
     left.margins(y=0.25)
-    right.margins(x=0.1, y=0.1)
+    right.margins(x=0.3, y=0.15)
     figures.source_note(fig, SOURCE)
     caption = (
         f"AND-ladder of r = {settings.gates} gates in q = {settings.layers} layers, all inputs 1, as networks that are "

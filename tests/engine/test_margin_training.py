@@ -41,6 +41,7 @@ def curves(table: pl.DataFrame, row: int = 0) -> dict[str, np.ndarray]:
     return {name[6:]: np.array(table[name][row].to_list()) for name in table.columns if name.startswith("curve.")}
 
 
+@pytest.mark.slow
 def test_modular_addition_reaches_the_maximal_margin_with_one_frequency_per_neuron():
     """The reference's scaled-down Z_11: ratio 0.9997, margin 6.696, cross-entropy 0.01226, equal shares."""
     probes = (Margin(), FourierPower(), NeuronShares(), NeuronCounts(), NeuronEfficiency(Z11))

@@ -141,6 +141,22 @@ def test_other_weights_do_other_things():
         stepped(compiled, ["1"], "float8")
 
 
+def test_a_wrong_cell_alone_is_wrong():
+    compiled = compile_machine(load_machine("parity"), 2, input_length=1)
+    weights = compiled.dense_parameters()
+    last = weights[f"L{compiled.depth}.ff.W3"]
+    last[compiled.layout["pos2"]] = 0.0  # state and symbol of the first step come from pos3, and stay right
+    assert stepped(compiled, ["1"], parameters=weights).wrong[0, 0]
+
+
+def test_nothing_is_read_beyond_the_end_of_a_shorter_word():
+    """What fills up a shorter word, the blank, is made to look like 1 in the encoder: only a mask hides it."""
+    compiled = compile_machine(load_machine("parity"), 3, input_length=2)
+    weights = compiled.dense_parameters()
+    weights["E"][:, 0] = weights["E"][:, compiled.machine.encode("1")[0]]
+    assert not stepped(compiled, ["1", "11"], parameters=weights).wrong.any()
+
+
 def test_errors_beyond_all_numbers_are_infinite():
     compiled = compile_machine(load_machine("parity"), 4, input_length=3)
     huge = {name: 1e200 * value for name, value in compiled.dense_parameters().items()}

@@ -186,6 +186,7 @@ def test_replicates_share_data_between_restarts_and_weights_with_nobody():
     assert [m for m, _, _ in seen[6:]] == [50] * 6
 
 
+@pytest.mark.slow
 def test_the_training_accuracy_is_that_of_the_trials_own_sample():
     """Of the smaller m, in a cohort that has room for the larger, against the sample drawn with room for m alone."""
     experiment = ValidationCurves()

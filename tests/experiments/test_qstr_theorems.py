@@ -262,6 +262,7 @@ def test_sample_sizes_are_rounded_down():
     assert [span.sample_size(SPAN, f) for f in (0.25, 0.5, 0.75, 1.0, 2.0, 0.001)] == [10, 20, 30, 40, 80, 1]
 
 
+@pytest.mark.slow
 def test_residuals_of_planted_first_layers():
     """A first layer made of training inputs, and what decay alone leaves of the initial weights."""
     experiment = span.Span()

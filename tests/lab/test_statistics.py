@@ -165,6 +165,7 @@ def test_proportion_at_the_ends():
     assert (every.low, every.high) == (pytest.approx(0.025**0.1), 1.0)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 40), st.floats(0.01, 0.99))
 def test_clopper_pearson_never_undercovers(trials, rate):
     chance = stats.binom.pmf(np.arange(trials + 1), trials, rate)

@@ -424,6 +424,7 @@ for seeds in (2_000, 20_000):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is counted in other units elsewhere")
 def test_peak_memory_per_trial_is_a_few_kilobytes(tmp_path):
     """A row is about 200 bytes; it is there a few times over while parts become a file and a file a table."""

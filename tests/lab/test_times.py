@@ -75,6 +75,7 @@ def test_a_single_candidate_is_found_at_once():
     assert geometric_ks([2.0, 2.0], 1).distance == 1
 
 
+@pytest.mark.slow
 def test_a_million_times():
     times = np.random.default_rng(0).geometric(1e-3, size=1_000_000)
     assert geometric_ks(times, 1e-3).p_value > 0.01 and geometric_ks(times, 1.01e-3).p_value < 1e-6

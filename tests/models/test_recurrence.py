@@ -12,7 +12,7 @@ from krogh.models.recurrence import GATES
 
 
 @pytest.mark.parametrize("cell", sorted(GATES))
-@pytest.mark.parametrize("length", [1, 2, 7])
+@pytest.mark.parametrize("length", [2, *(pytest.param(length, marks=pytest.mark.slow) for length in (1, 7))])
 def test_the_form_for_a_gpu_has_the_states_and_the_gradients_of_the_plain_loop(cell, length):
     with jax.enable_x64(True):
         directions, batch, hidden = 2, 3, 5

@@ -143,7 +143,7 @@ def test_attention_sums_to_one_and_is_numpy_s():
     assert found.max() > 2 / (N + 1)
 
 
-@pytest.mark.parametrize("spread", [60.0, 200.0])
+@pytest.mark.parametrize("spread", [pytest.param(60.0, marks=pytest.mark.slow), 200.0])
 def test_scores_may_lie_far_apart(spread):
     """A shift of scores serves many inputs: one whose tokens all score far below the best must not vanish.
 
@@ -174,6 +174,7 @@ def test_scores_may_lie_far_apart(spread):
     assert max(gaps) > spread / 3, "some input is far from the best token"
 
 
+@pytest.mark.slow
 def test_scores_too_far_apart_leave_no_infinity():
     """Beyond what the levels cover an input attends to nothing; its slopes must not spoil the others'."""
     model = SparseTransformer(4, 1, 0.0, 0.0)
@@ -217,7 +218,7 @@ def slopes(model):
     return jax.tree.map(np.asarray, jax.jit(jax.grad(lambda p: jnp.sum(model.forward(p, x, NOISE) ** 2)))(params))
 
 
-@pytest.mark.parametrize("embedding_dropout", [0.0, 0.1])
+@pytest.mark.parametrize("embedding_dropout", [0.0, pytest.param(0.1, marks=pytest.mark.slow)])
 def test_fixed_positions_get_no_gradient_and_everything_else_does(embedding_dropout):
     fixed = slopes(SparseTransformer(D, HEADS, 0.1, embedding_dropout, fixed_positions=True))
     trained = slopes(SparseTransformer(D, HEADS, 0.1, embedding_dropout))

@@ -31,6 +31,7 @@ def test_the_same_figure_gives_the_same_bytes(name: str, draw: Any, tmp_path: Pa
     assert digests(tmp_path / "a") == digests(tmp_path / "b")
 
 
+@pytest.mark.slow
 def test_bytes_depend_neither_on_the_process_nor_on_the_readers_settings(draw: Any, tmp_path: Path) -> None:
     draw.styled(tmp_path / "here")
     (tmp_path / "matplotlibrc").write_text("lines.linewidth: 9\nsvg.fonttype: none\nfont.family: serif\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from scipy.stats import chi2
 
 from krogh.tasks.mixing import GOLDEN, mixed, places, stream
@@ -30,6 +31,7 @@ def test_it_is_murmur_s():
     assert int(mixed(jnp.uint32(1))) == 0x514E28B7, "a value that is widely published"
 
 
+@pytest.mark.slow
 def test_no_two_words_become_one():
     words = np.arange(2**20, dtype=np.uint32)
     for first in (0, 2**31, 2**32 - 2**20):

@@ -87,8 +87,8 @@ class Perturbations(Demonstration[Settings]):
         ),
         "laptop": Settings(
             circuits=("parity of 4", "ladder, r = 6, q = 5", "random, r = 6, q = 6"), machines=("parity",), inputs=2,
-            random=1700, adversarial=18, machine_random=200, machine_adversarial=10, restarts=6, refinements=25,
-            machine_restarts=5, machine_refinements=4,
+            random=1700, adversarial=18, machine_random=200, machine_adversarial=6, restarts=9, refinements=20,
+            machine_restarts=3, machine_refinements=3,
         ),
         "paper": Settings(),
     }  # fmt: skip
@@ -134,10 +134,11 @@ def _circuit(name: str, correction: bool) -> CompiledCircuit:
 
 
 def _bits(name: str, settings: Settings) -> np.ndarray:
-    """Different random inputs, as many as there are at most."""
+    """All ones, where conjunctions are closest to changing, and other random inputs; all where there are no more."""
     m = CIRCUITS[name]().inputs
     rng = np.random.default_rng([settings.seed, m])
-    numbers = rng.choice(2**m, min(settings.inputs, 2**m), replace=False)
+    others = rng.choice(2**m - 1, min(settings.inputs, 2**m) - 1, replace=False)
+    numbers = np.array([2**m - 1, *others])
     return ((numbers[:, None] >> np.arange(m)) & 1).astype(np.float64)
 
 

@@ -64,6 +64,7 @@ def verified(devices: int, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*call, *arguments], env=environment, capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.slow
 def test_the_command_compares_two_devices():
     told = verified(2, "parity/histogram", "--json")
     assert told.returncode == 0, told.stderr

@@ -107,6 +107,7 @@ def test_offline_does_not_feel_a_neighbour_with_more_examples(train, offline, on
         assert alone[position].bits == among[position + 2].bits
 
 
+@pytest.mark.slow
 def test_full_batches_feel_it_in_the_rounding_only(train, full_batch, one_by_one):
     few, many = ([changed(full_batch, training__regime__m=m, seed=m) for m in sizes] for sizes in ((20, 33), (33, 90)))
     (small,), (large,) = krogh.stack(few), krogh.stack(many + few)

@@ -108,11 +108,13 @@ def test_hinge_sgd_with_decay_online_and_any_rule(train, base, one_by_one):
     compared(train, varied(decaying, range(16), **rules), one_by_one, {"converged", "failed"})
 
 
+@pytest.mark.slow
 def test_square_adam_offline_and_a_sample_shorter_than_the_prefix(train, offline, one_by_one):
     trials = varied(offline, range(6), accuracy=[1.0, 0.75], consecutive=[1, 3])
     compared(train, trials, one_by_one, {"converged"})
 
 
+@pytest.mark.slow
 def test_hinge_full_batch_and_a_sample_as_long_as_the_prefix(train, full_batch, one_by_one):
     compared(
         train, varied(full_batch, range(6), accuracy=[1.0, 0.9], budget=[300, 60]), one_by_one, {"converged", "failed"}
@@ -135,6 +137,7 @@ def exact(base):
     return krogh.Trial(krogh.Parity(n=5, k=2), base.model, training)
 
 
+@pytest.mark.slow
 def test_square_population_and_every_input(train, exact, one_by_one):
     """32 inputs: 97% allows none wrong, 95% one and 90% three, wherever the prefix looks."""
     rules = {"accuracy": [1.0, 0.95, 0.9, 0.97], "budget": [40, 300, 300, 150]}

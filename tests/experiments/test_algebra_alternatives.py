@@ -86,6 +86,7 @@ def test_predicted_margins_of_memorisers(p, balanced, printed):
     assert found["memoriser, balanced"] == pytest.approx(math.sqrt(2) * (p - 1) / p**1.5)
 
 
+@pytest.mark.slow
 def test_training_that_leaves_the_memoriser_is_reproduced():
     results = alternatives(maximal, largest=1.0)
     found = verdicts(Alternatives(), results)

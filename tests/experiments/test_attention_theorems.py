@@ -110,6 +110,7 @@ def test_bad_settings_get_one_error(name, changes, words):
 # --- constructions ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_constructions_hold_and_norms_need_more_lengths():
     tables = tables_of("attention/constructions", **SMALL["attention/constructions"])
     found = verdicts("attention/constructions", tables)

@@ -82,6 +82,7 @@ class Regularisation(Experiment[Settings]):
         return [_figure(results.settings, table), _distances(results.settings, table)]
 
 
+@functools.lru_cache(maxsize=8)
 def plans_of(settings: Settings, group: str) -> list[Plan]:
     """The training of one group at each λ."""
     return [

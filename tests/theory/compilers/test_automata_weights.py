@@ -73,5 +73,5 @@ def test_files_that_cannot_be_used(tmp_path):
         with pytest.raises(KroghError, match="holds no compiled automaton: its header says kind="):
             load_automaton_weights(tmp_path / "other")
     safetensors.numpy.save_file({"a": np.zeros(1)}, tmp_path / "other", {"krogh": '{"kind": "compiled counting"}'})
-    with pytest.raises(KroghError, match="is damaged: 'matrices'; compile the automaton again"):
+    with pytest.raises(KroghError, match="is damaged: 'automaton'; compile it again"):
         load_automaton_weights(tmp_path / "other")

@@ -239,12 +239,12 @@ def test_layers_that_are_the_same_are_stored_once(tmp_path):
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        ({}, "holds no ReLU network; its header names the kind None"),
-        ({"kind": "other"}, "kind 'other'"),
-        ({"kind": "relu-network"}, "does not fit together"),
+        ({}, "holds no ReLU network: its header says kind=None where 'relu-network' is written by"),
+        ({"kind": "other"}, "kind='other'"),
+        ({"kind": "relu-network"}, "is damaged: 'layers'; compile it again"),
         (
-            {"kind": "relu-network", "shapes": [[1, 1]], "layers": [0], "modules": [], "width": 1},
-            "does not fit together",
+            {"kind": "relu-network", "matrices": {"layer0": [1, 1]}, "layers": [0], "modules": [], "width": 1},
+            "is damaged: 'layer0.data'",
         ),
     ],
 )
@@ -262,7 +262,7 @@ def test_damaged_files_and_folders_are_refused(tmp_path):
     with pytest.raises(KroghError, match="cannot be written"):
         compiled.save(tmp_path / "no" / "weights")
     (tmp_path / "noise").write_bytes(b"noise")
-    with pytest.raises(KroghError, match="cannot be read as weights"):
+    with pytest.raises(KroghError, match="cannot be read as safetensors"):
         ReluNetwork.load(tmp_path / "noise")
     with pytest.raises(KroghError, match="no file"):
         ReluNetwork.load(tmp_path / "missing")

@@ -10,7 +10,6 @@ Constructions are written in the modules beside this one; `construct` asks for o
 from __future__ import annotations
 
 import abc
-import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,15 +19,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import safetensors.numpy
 from numpy.typing import ArrayLike, NDArray
 
-from krogh.errors import KroghError, require
+from krogh.errors import require
 from krogh.models.base import Model
 from krogh.registry import CONSTRUCTIONS
 from krogh.signature import converted, parameters_of, summary_of
 from krogh.tasks.base import Task
 from krogh.theory.precision import double_precision
+from krogh.theory.weight_files import write_weights
 from krogh.values import describe
 
 Array = NDArray[np.float64]
@@ -136,20 +135,7 @@ class Construction:
             "size": self.size,
             "tolerance": self.tolerance,
         }
-        target = Path(path)
-        names_a_file = target.name not in ("", "..") and not target.is_dir()
-        require(
-            names_a_file,
-            f"weights are written to a file; got {str(path)!r} (try {str(target / 'weights.safetensors')!r})",
-        )
-        partial = target.with_name(target.name + ".partial")
-        try:
-            partial.write_bytes(safetensors.numpy.save(self.params, {"krogh": json.dumps(header)}))
-            os.replace(partial, target)
-        except OSError as cause:
-            partial.unlink(missing_ok=True)
-            raise KroghError(f"the weights cannot be written to {str(target)!r}: {cause.strerror}") from None
-        return target
+        return write_weights(path, self.params, header)
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ def test_a_device_agrees_with_itself(cohort, cpu):
     assert found.agrees and found.difference == 0 and found.trials == 3 and found.steps == 20
 
 
-@pytest.mark.parametrize("wrong", [1.1, float("nan")])
-def test_a_program_that_trains_otherwise_is_found(cohort, cpu, monkeypatch, wrong):
+def trained_otherwise(monkeypatch, change):
+    """Programs of all blocks but the reference's end with `change` of the weights."""
     right = compiling.requested
 
     def requested(template, plan, device):
@@ -43,8 +43,8 @@ def test_a_program_that_trains_otherwise_is_found(cohort, cpu, monkeypatch, wron
 
         def tampered(trials, states, fresh, rounds, blocks):
             states, executed = program(trials, states, fresh, rounds, blocks)
-            params = dict(states.params) | ({"W": states.params["W"] * wrong} if rounds else {})
-            return states._replace(params=params), executed
+            params = dict(states.params)
+            return states._replace(params=params | (change(params) if rounds else {})), executed
 
         class Done:
             def result(self):
@@ -53,8 +53,35 @@ def test_a_program_that_trains_otherwise_is_found(cohort, cpu, monkeypatch, wron
         return Done(), first
 
     monkeypatch.setattr("krogh.engine.lane.requested", requested)
+
+
+@pytest.mark.parametrize("wrong", [1.1, float("nan")])
+def test_a_program_that_trains_otherwise_is_found(cohort, cpu, monkeypatch, wrong):
+    trained_otherwise(monkeypatch, lambda params: {"W": params["W"] * wrong})
     found = agreement(cohort, cpu, cpu)
     assert not found.agrees and not found.difference <= TOLERANCE and found.where.startswith("W of trial")
+
+
+@pytest.fixture
+def conjunctions():
+    training = krogh.Training(
+        krogh.Adam(rate=0.01), krogh.Online(batch_size=32), krogh.Stopping(budget=100), "logistic"
+    )
+    model = krogh.models.SparseTransformer(embedding=16, heads=4, embedding_dropout=0.0)
+    return krogh.sweep(krogh.Trial(krogh.Parity(n=8, k=2), model, training), seed=range(3))[0]
+
+
+def test_what_no_prediction_depends_on_may_differ(conjunctions, cpu, monkeypatch):
+    trained_otherwise(monkeypatch, lambda params: {"bk": params["bk"] + 1.0})
+    found = agreement(conjunctions, cpu, cpu)
+    assert found.agrees and found.difference > 0
+
+
+def test_an_array_of_little_weight_must_agree_too(conjunctions, cpu, monkeypatch):
+    """Keys hardly matter in the first steps: all of a network's predictions together would not show them."""
+    trained_otherwise(monkeypatch, lambda params: {"Wk": 0.9 * params["Wk"]})
+    found = agreement(conjunctions, cpu, cpu)
+    assert not found.agrees and found.where.startswith("Wk of trial")
 
 
 def verified(devices: int, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -1,7 +1,7 @@
 """Do two devices train the same? A few steps of the same trials on both, with the programs that a study would use.
 
 A compiler may be wrong on one kind of device, and a network that is trained wrongly often learns all the same, only
-later or less often. After few steps rounding has not grown yet, and weights must agree.
+later or less often. After few steps rounding has not grown yet, and the networks must agree.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
 from krogh.engine.cohort import Trials
@@ -20,12 +21,14 @@ Weights = dict[int, dict[str, np.ndarray]]
 STEPS = 20
 TRIALS = 4
 TOLERANCE = 0.05
-"""Of the way that the weights have gone; products of reduced precision stay below a hundredth in this many steps."""
+"""Of the effect of an array's training; products of reduced precision stay well below in this many steps."""
+EXAMPLES = 512
+LEAST, TINY = 1e-3, 1e-30
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far apart the weights of the same trials are on two devices, as a share of the way that they have gone."""
+    """How much other weights from another device matter, as a share of what training them has changed."""
 
     difference: float
     where: str
@@ -38,12 +41,15 @@ class Agreement:
 
 
 def agreement(cohort: Trials, device: Any, reference: Any, steps: int = STEPS, trials: int = TRIALS) -> Agreement:
-    """Train the cohort's first trials on both devices for about `steps` steps and compare every weight.
+    """Train the cohort's first trials on both devices for about `steps` steps and compare what every array does.
 
-        difference = max over trials and arrays of ‖w_device - w_reference‖ / ‖w_reference - w_0‖,
+    With w the reference's weights, w_0 those at first, w_a ← u weights with array a replaced, and f the predictions,
 
-    the largest over the arrays that have moved, with the norm of all of a trial's movement in the denominator where an
-    array's own is below a thousandth of it.
+        difference = max over trials and arrays a of  ‖f(w_a ← device's) - f(w)‖ / ‖f(w_a ← w_0's) - f(w)‖,
+
+    the denominator at least `LEAST` of ‖f(w_0) - f(w)‖. Weights themselves cannot be compared: on some directions no
+    prediction depends, such as a bias of the keys under a softmax, and an optimiser that divides by the size of the
+    gradient follows rounding errors there.
     """
     every = cohort.template.training.stopping.check_every
     rounds = max(1, -(-steps // every))
@@ -52,18 +58,22 @@ def agreement(cohort: Trials, device: Any, reference: Any, steps: int = STEPS, t
     _, ours = _trained(fitted, plan(fitted.template, len(cohort), device), device, chosen, rounds)
     begun, theirs = _trained(fitted, Plan(len(chosen), 1), reference, chosen, rounds)
     worst, where = 0.0, ""
-    for position in chosen.tolist():
-        moved = {name: _norm(theirs[position][name], begun[position][name]) for name in theirs[position]}
-        least = 1e-3 * float(np.sqrt(sum(way**2 for way in moved.values())))
-        for name, way in moved.items():
-            apart = _norm(ours[position][name], theirs[position][name])
-            share = apart / max(way, least) if apart else 0.0
-            if not share <= worst:  # a NaN is never small
-                worst, where = (share if np.isfinite(share) else np.inf), f"{name} of trial {position}"
+    with jax.default_device(reference):
+        predicted = jax.jit(lambda trial, params: trial.model.predict(params, trial.validation(EXAMPLES).x))
+        for position in chosen.tolist():
+            trial, after, before = cohort[position], theirs[position], begun[position]
+            now = predicted(trial, after)
+            least = LEAST * _norm(predicted(trial, before), now)
+            for name, weights in ours[position].items():
+                apart = _norm(predicted(trial, after | {name: weights}), now)
+                way = _norm(predicted(trial, after | {name: before[name]}), now)
+                share = apart / max(way, least, TINY) if apart else 0.0
+                if not share <= worst:  # a NaN is never small
+                    worst, where = (share if np.isfinite(share) else np.inf), f"{name} of trial {position}"
     return Agreement(worst, where, rounds * every, len(chosen))
 
 
-def _norm(a: np.ndarray, b: np.ndarray) -> float:
+def _norm(a: Any, b: Any) -> float:
     return float(np.linalg.norm(np.asarray(a, np.float64) - np.asarray(b, np.float64)))
 
 

@@ -22,7 +22,7 @@ from krogh.engine.trial import Trial
 # On a GPU trying out variants of every matrix product takes most of a compilation: 32 of 40 processor seconds for a GRU
 # of 500 units, whose steps are no faster for it. Only for the blocks of thousands that fill a GPU is it worth its time.
 # Matrix products must stay where the compiler puts them: with `xla_gpu_enable_triton_gemm` off (JAX 0.11.2) the sparse
-# Transformer trains wrongly, at any precision. `tests/engine/test_devices.py` compares every model with a CPU.
+# Transformer trains wrongly, at any precision. `tests/engine/test_agreement.py` compares every model with a CPU.
 UNTUNED: Any = {"xla_gpu_autotune_level": 0}
 TUNED_BLOCK = 1024
 

@@ -48,7 +48,7 @@ def results_of(rate: Rate, name: str = MAIN, scale: str = "laptop", **changes: A
     rng, rows = np.random.default_rng(0), []
     groups = settings.lengths if name == MAIN else (False, True)
     for group in groups:
-        for m in settings.sizes:
+        for m in settings.sizes_at(group) if name == MAIN else settings.sizes:
             solved = np.arange(settings.trials) < round(rate(group, m) * settings.trials)
             for seed, success in enumerate(rng.permutation(solved)):
                 steps = int(rng.choice([40, 60, 110])) if success else settings.restarts * settings.budget
@@ -282,14 +282,14 @@ def test_an_adaptive_study_speaks_of_the_trials_it_ran():
     assert verdicts(everything)["adaptive-quarter"] == NOT_REPRODUCED
 
 
-def test_positions_of_the_search_are_those_of_the_cohorts():
+@pytest.mark.parametrize(("small", "programs"), [((), 4), ((8,), 5), ((12, 20), 4)])
+def test_positions_of_the_search_are_those_of_the_cohorts(small, programs):
     experiment = EXPERIMENTS[MAIN]()
-    settings = experiment.settings(
-        "laptop", {"lengths": (50, 25), "sizes": (60, 20, 30), "trials": 3, "method": "adaptive"}
-    )
+    options = {"lengths": (50, 25), "sizes": (60, 20, 30), "small_lengths": (25,), "small_sizes": small}
+    settings = experiment.settings("laptop", options | {"trials": 3, "method": "adaptive"})
     cohorts = experiment.trials(settings)
     trials = [trial for cohort in cohorts for trial in cohort]
-    assert len(cohorts) == 4, "one program per length and factor of two in the sample size"
+    assert len(cohorts) == programs, "one program per length and factor of two in the sample size"
     search = experiment.search(settings, cohorts)
     assert search is not None and search.positions == len(trials) and search.width == 4
     for name, progress in search._progress.items():
@@ -374,12 +374,13 @@ def test_counts_of_a_table():
 def test_trials_build(name, scale):
     experiment = EXPERIMENTS[name]()
     cohorts = experiment.trials(experiment.settings(scale))
-    expected = {"smoke": 1, "laptop": 8, "paper": 36} if name == MAIN else dict.fromkeys(SCALES, 2)
+    expected = {"smoke": 1, "laptop": 8, "paper": 38} if name == MAIN else dict.fromkeys(SCALES, 2)
     assert len(cohorts) == expected[scale]
     sizes = [int(trial.training.regime.m) for trial in cohorts[0]]
     assert sizes == sorted(sizes), "small samples first"
     if scale == "paper" and name == MAIN:
-        assert sum(len(cohort) for cohort in cohorts) == 11_520  # the source's "about 10^4 runs"
+        # The source's "about 10^4 runs", and two more sizes at two lengths.
+        assert sum(len(cohort) for cohort in cohorts) == 11_520 + 2 * 2 * 40
 
 
 @pytest.mark.parametrize(
@@ -390,6 +391,7 @@ def test_trials_build(name, scale):
         ({"lengths": (3, 50)}, "try 4"),
         ({"sizes": (50,)}, r"at least two sizes; got sizes=\(50,\)"),
         ({"sizes": (2, 50)}, "m=2 examples cannot single out"),
+        ({"small_lengths": (200,), "small_sizes": (2,)}, "m=2 examples cannot single out"),
         ({"trials": 0}, "trials"),
         ({"p": 1.0}, "p=1.0"),
         ({"precision": 0.9}, "precision=0.9"),

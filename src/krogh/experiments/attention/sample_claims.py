@@ -47,7 +47,7 @@ class Findings:
     @property
     def grid_trials(self) -> int:
         """How many the whole grid takes."""
-        return len(self.settings.lengths) * len(self.settings.sizes) * self.settings.trials
+        return sum(len(self.settings.sizes_at(length)) for length in self.settings.lengths) * self.settings.trials
 
     @property
     def adaptive(self) -> bool:
@@ -81,8 +81,10 @@ def _limits(found: Findings, lengths: int = 1, below: bool = False) -> dict[str,
     if len(found.lengths) < lengths:
         return {"enough": False, "too_small": f"{len(found.lengths)} lengths; this needs {lengths}"}
     hidden = [length for length in found.lengths if not found.intervals[length].low > 0] if below else []
-    reason = f"m* may lie below the smallest size {min(found.settings.sizes)} at T = {hidden[0]}" if hidden else ""
-    return {"enough": not hidden, "too_small": reason}
+    if hidden:
+        least = found.settings.sizes_at(hidden[0])[0]
+        return {"enough": False, "too_small": f"m* may lie below the smallest size {least} at T = {hidden[0]}"}
+    return {"enough": True, "too_small": ""}
 
 
 def straightness(measured: Measured) -> Interval:

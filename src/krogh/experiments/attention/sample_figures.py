@@ -100,7 +100,8 @@ def _draw_fits(ax: Any, found: Findings) -> None:
 
 
 def _rates(found: Findings, source: str) -> Figure:
-    settings, lengths, sizes = found.settings, found.lengths, sorted(found.settings.sizes)
+    settings, lengths = found.settings, found.lengths
+    sizes = sorted({m for length in lengths for m in settings.sizes_at(length)})
     rate = np.full((len(sizes), len(lengths)), np.nan)
     rows = []
     for column, length in enumerate(lengths):
@@ -129,10 +130,10 @@ def _rates(found: Findings, source: str) -> Figure:
     ax.set_ylabel("sample size m")
     figures.source_note(fig, source)
     data = pl.DataFrame(rows, schema=["T", "m", "successes", "trials"], orient="row")
-    numbers = "number of trials in brackets, blank where none was asked for" if found.adaptive else "all cells trained"
+    numbers = "number of trials in brackets, " if found.adaptive else ""
     caption = (
         f"Share of trials that reach more than 99% validation accuracy ({settings.trials} data sets per cell at most; "
-        f"{numbers}). The line is m*(T), where {settings.p:.0%} succeed."
+        f"{numbers}blank where there are none). The line is m*(T), where {settings.p:.0%} succeed."
     )
     return Figure("success-rates", "Success rate over context length and sample size", caption, fig, data)
 
@@ -145,19 +146,19 @@ def _edges(found: Findings, sizes: list[int]) -> np.ndarray:
 
 def _cost(found: Findings, source: str) -> Figure:
     settings, lengths = found.settings, found.lengths
-    per_length = len(settings.sizes) * settings.trials
+    per_length = [len(settings.sizes_at(length)) * settings.trials for length in lengths]
     place = np.arange(len(lengths))
     if found.adaptive:
         trials = [sum(number for _, number in found.counts[t].values()) for t in lengths]
         steps: list[float] = [found.steps[t] for t in lengths]
-        panels = [("trials", [per_length] * len(lengths), trials), ("trial-steps", None, steps)]
+        panels = [("trials", per_length, trials), ("trial-steps", None, steps)]
         behind = "trained by the search; the grid's trial-steps are not known"
     else:
         runs = found.replays
         trials = [float(np.mean([run.trials[t] for run in runs])) for t in lengths]
         steps = [float(np.mean([run.steps[t] for run in runs])) for t in lengths]
         panels = [
-            ("trials", [per_length] * len(lengths), trials),
+            ("trials", per_length, trials),
             ("trial-steps", [found.steps[t] for t in lengths], steps),
         ]
         behind = f"mean of {len(runs)} searches replayed on the grid's outcomes"
@@ -185,7 +186,7 @@ def _cost(found: Findings, source: str) -> Figure:
         schema_overrides={"trials": pl.Float64, "steps": pl.Float64, "grid_steps": pl.Int64},
     )
     caption = (
-        f"Trials and trial-steps of the whole grid, {len(settings.sizes)} sizes × {settings.trials} trials per length, "
+        f"Trials and trial-steps of the whole grid, {settings.trials} trials per length and size, "
         f"and of an adaptive search that stops when its 95% interval of m* is one size wide or its ends are within a "
         f"factor {settings.precision:g} ({behind})."
     )

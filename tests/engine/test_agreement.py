@@ -11,6 +11,7 @@ import jax
 import pytest
 
 import krogh
+from krogh import registry
 from krogh.engine import compiling
 from krogh.engine.agreement import TOLERANCE, agreement
 from krogh.engine.memory import Plan
@@ -105,17 +106,25 @@ def test_one_device_has_nothing_to_compare_with():
     assert told.returncode == 2 and "nothing to compare" in told.stderr
 
 
-@pytest.mark.skipif(jax.default_backend() == "cpu", reason="needs an accelerator")
-@pytest.mark.parametrize("name", list(krogh.registry.MODELS))
-def test_every_model_trains_on_this_accelerator_as_on_a_cpu(name):
-    model, task = krogh.registry.MODELS[name].example()
+def examples(name: str) -> krogh.engine.Trials:
+    """Four trials of a model's own example."""
+    model, task = registry.MODELS[name].example()
     classes = isinstance(task, krogh.tasks.ClassificationTask)
     training = krogh.Training(
-        krogh.Sgd(rate=0.05),
+        krogh.Sgd(rate=0.002),
         krogh.Online(batch_size=32),
-        krogh.Stopping(budget=1000, validation=64),
+        krogh.Stopping(budget=1000, validation=64, error=1e-9 if task.regression else None),
         "cross-entropy" if classes else "square",
     )
-    (cohort,) = krogh.sweep(krogh.Trial(task, model, training), seed=range(4))
-    found = agreement(cohort, jax.local_devices()[0], jax.local_devices(backend="cpu")[0])
+    return krogh.sweep(krogh.Trial(task, model, training), seed=range(4))[0]
+
+
+def test_every_model_has_examples_to_compare():
+    assert all(len(examples(name)) == 4 for name in registry.MODELS)
+
+
+@pytest.mark.skipif(jax.default_backend() == "cpu", reason="needs an accelerator")
+@pytest.mark.parametrize("name", list(registry.MODELS))
+def test_every_model_trains_on_this_accelerator_as_on_a_cpu(name):
+    found = agreement(examples(name), jax.local_devices()[0], jax.local_devices(backend="cpu")[0])
     assert found.agrees, found

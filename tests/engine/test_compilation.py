@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import jax
 import numpy as np
 
 import krogh
+from krogh import registry
 from krogh.engine import Usage, compiling
-from krogh.engine.memory import plan
+from krogh.engine.memory import Plan, plan
 
 
 def trial(width: int, i: int = 0) -> krogh.Trial:
@@ -92,3 +96,24 @@ def test_a_short_first_sweep_does_not_decide_the_program(base, train, one_by_one
     xla_compilations.clear()
     train(krogh.sweep(base, seed=range(40))[0], plan_override=one_by_one, usage=usage)
     assert (usage.compilations, xla_compilations) == (0, [])
+
+
+class Gpu:
+    platform = "gpu"
+
+
+def test_only_unrolled_recurrences_are_compiled_with_library_products(base):
+    """With them the sparse Transformer trains wrongly on a GPU; `krogh verify` is the test there."""
+    gated, task = krogh.models.Recurrent.example()
+    recurrent = krogh.Trial(
+        task, gated, replace(base.training, stopping=krogh.Stopping(budget=10, error=0.1), loss="square")
+    )
+    cpu = jax.local_devices()[0]
+    small, large = Plan(64, 8), Plan(compiling.TUNED_BLOCK, compiling.TUNED_BLOCK)
+    product = "xla_gpu_enable_triton_gemm"
+    assert compiling.compiler_options(recurrent, small, Gpu) == {"xla_gpu_autotune_level": 0, product: False}
+    assert compiling.compiler_options(base, small, Gpu) == {"xla_gpu_autotune_level": 0}
+    assert [name for name, kind in registry.MODELS.items() if kind.example()[0].unrolled] == ["recurrent"]
+    for trial in (recurrent, base):
+        assert compiling.compiler_options(trial, large, Gpu) is None
+        assert compiling.compiler_options(trial, small, cpu) is None

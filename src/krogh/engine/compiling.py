@@ -21,9 +21,11 @@ from krogh.engine.trial import Trial
 
 # On a GPU trying out variants of every matrix product takes most of a compilation: 32 of 40 processor seconds for a GRU
 # of 500 units, whose steps are no faster for it. Only for the blocks of thousands that fill a GPU is it worth its time.
-# Matrix products must stay where the compiler puts them: with `xla_gpu_enable_triton_gemm` off (JAX 0.11.2) the sparse
-# Transformer trains wrongly, at any precision. `tests/engine/test_agreement.py` compares every model with a CPU.
 UNTUNED: Any = {"xla_gpu_autotune_level": 0}
+# A kernel written for each of an unrolled recurrence's products takes minutes, a call of the library none. For the rest
+# products must stay where the compiler puts them: with this option (JAX 0.11.2) the sparse Transformer trains wrongly,
+# at any precision, while GRUs take the very steps that they take on a CPU. `krogh verify` compares the two devices.
+UNROLLED: Any = UNTUNED | {"xla_gpu_enable_triton_gemm": False}
 TUNED_BLOCK = 1024
 
 _LOCK = threading.Lock()
@@ -56,5 +58,11 @@ def _compile(template: Trial, plan: Plan, device: Any) -> Any:
     fresh, number = shaped((plan.slots,), np.bool_), shaped((), np.int32)
     advance = functools.partial(program.advance, block=plan.block)
     lowered = jax.jit(advance, donate_argnums=1).lower(trials, states, fresh, number, number)
-    untuned = device.platform == "gpu" and plan.block < TUNED_BLOCK
-    return lowered.compile(compiler_options=UNTUNED if untuned else None)
+    return lowered.compile(compiler_options=compiler_options(template, plan, device))
+
+
+def compiler_options(template: Trial, plan: Plan, device: Any) -> dict[str, Any] | None:
+    """What the compiler of a program is told; None for its own choices."""
+    if device.platform != "gpu" or plan.block >= TUNED_BLOCK:
+        return None
+    return UNROLLED if template.model.unrolled else UNTUNED

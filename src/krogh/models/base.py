@@ -35,6 +35,11 @@ class Model(Value):
         """Whether predictions are random while training (dropout)."""
         return False
 
+    @property
+    def unrolled(self) -> bool:
+        """Whether a program for a GPU holds a product for every position of the input (a recurrence)."""
+        return False
+
     def forward(
         self, params: Parameters, x: Num[AnyArray, "batch ..."], noise: UInt32[Array, ""]
     ) -> Float[Array, "batch ..."]:

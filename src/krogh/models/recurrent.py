@@ -44,6 +44,10 @@ class Recurrent(Model):
         require_integer("hidden", self.hidden, 1)
 
     @property
+    def unrolled(self) -> bool:
+        return True
+
+    @property
     def directions(self) -> int:
         return 2 if self.bidirectional else 1
 

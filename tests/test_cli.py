@@ -13,6 +13,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from cyclopts import App
 from polars.testing import assert_frame_equal
 
 from krogh import cli, registry
@@ -327,3 +328,18 @@ def test_an_interrupted_study_resumes_to_the_same_table(krogh, done, tmp_path, m
     assert krogh(*arguments)[0] == 0
     tables = [pl.read_parquet(place / "tiny" / "parity" / "trials.parquet") for place in (done, tmp_path / "out")]
     assert_frame_equal(*tables)
+
+
+def commands(app: App) -> list[App]:
+    """The commands that do something, of all depths."""
+    below = [app[name] for name in app if not name.startswith("-")]
+    return [command for one in below for command in commands(one)] or [app]
+
+
+def test_help_says_what_every_option_does():
+    every = commands(cli.app)
+    assert {command.name[0] for command in every} >= {"run", "verify", "compile-regex", "trace-machine"}
+    for command in every:
+        for argument in command.assemble_argument_collection(parse_docstring=True):
+            shown = argument.parse and not argument.children
+            assert not shown or argument.parameter.help, f"{command.name} {argument.name}"

@@ -12,6 +12,7 @@ import pytest
 
 from krogh import cli
 from krogh.commands import compiled_report, compiling
+from krogh.commands.wanted import Wanted
 from krogh.tasks.automata import from_regex, words_of_length
 from krogh.tasks.circuits import multiplier, save_circuit
 from krogh.tasks.machines import library_names
@@ -414,7 +415,7 @@ def test_numbers_for_people():
 def test_how_thorough_an_attack_is():
     def effort(entries: int, passes: int = 1, layers: int = 3, **asked):
         network = compiled_report.Compiled("", "", None, "", {}, layers, entries, passes, None, None, None)
-        return compiled_report.chosen_effort(network, compiled_report.Wanted(margin=True, **asked))
+        return compiled_report.chosen_effort(network, Wanted(margin=True, **asked))
 
     assert effort(50) == effort(5, 10) == (12, 60, 12)
     assert effort(100_000) == (3, 6, 0) and effort(400_000, 9) == (2, 0, 0)

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from krogh.errors import require, require_integer
+from krogh.commands.wanted import Wanted
+from krogh.errors import require
 from krogh.lab.claim import json_number
 from krogh.theory.all_layer import attack, certify, subject_of
 
@@ -37,31 +38,6 @@ DEEPEST = 300
 """Layers of a network that is attacked unless asked for: compiling the gradient of deeper ones takes minutes."""
 LARGEST = 1 << 24
 """Entries of dense parameters that are attacked at all: 128 MiB in float64, and several times that in a search."""
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What is asked of a compiled network."""
-
-    check: bool = False
-    margin: bool = False
-    out: Path | None = None
-    as_json: bool = False
-    restarts: int | None = None
-    refinements: int | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot work before anything is compiled."""
-        for name, least in (("restarts", 1), ("refinements", 0)):
-            if getattr(self, name) is not None:
-                require_integer(name, getattr(self, name), least)
-                require(self.margin, f"--{name} belongs to --margin; got {name}={getattr(self, name)}")
-        if self.out is not None:
-            named = self.out.name not in ("", "..") and not self.out.is_dir()
-            suggested = str(self.out / "weights.safetensors")
-            require(named, f"weights are written to a file; got {str(self.out)!r} (try {suggested!r})")
-            there = self.out.parent.is_dir()
-            require(there, f"the weights cannot be written to {str(self.out)!r}: no folder {str(self.out.parent)!r}")
 
 
 class Checked(NamedTuple):
@@ -136,7 +112,7 @@ def report(compiled: Compiled, wanted: Wanted) -> int:
         with working(f"writing {wanted.out}"):
             found["out"] = str(compiled.save(wanted.out))
         lines.append(("written", found["out"]))
-    if wanted.as_json:
+    if wanted.json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
     else:
         width = max(len(key) for key, _ in lines)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from krogh.commands.compiled_report import Checked, Compiled, Example, Wanted, number, report, working
+from krogh.commands.compiled_report import Checked, Compiled, Example, number, report, working
+from krogh.commands.wanted import Wanted
 from krogh.errors import require
 from krogh.tasks.automata import Automaton, from_regex, load_automaton
 from krogh.tasks.circuits import load_circuit

@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from krogh.commands.compiled_report import Checked, Compiled, Example, Wanted, number, report, working
+from krogh.commands.compiled_report import Checked, Compiled, Example, number, report, working
+from krogh.commands.wanted import Wanted
 from krogh.errors import require
 from krogh.tasks.machines import LeftTheTapeError, Machine, library_names, load_machine, parse_examples, run
 from krogh.theory.compilers.machine_checks import check_machine

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import numpy as np
 import pytest
 
 from krogh.errors import KroghError
-from krogh.registry import PREDICTIONS
 from krogh.tasks.circuits import and_ladder, random_circuit
 from krogh.tasks.machines import load_machine
 from krogh.theory import predict
@@ -17,44 +15,6 @@ from krogh.theory.all_layer import certify_circuit, certify_machine, network_siz
 from krogh.theory.compilers import compile_circuit
 from krogh.theory.compilers.machines import compile_machine
 from krogh.theory.predictions.approximation import circuit_samples, machine_samples, n_SM, sm_samples
-
-SETTINGS = {
-    "approximation/circuits": {"inputs": 6, "depth": 5, "width": 6, "size": 25, "fan_out": 2},
-    "approximation/corrected-margin": {
-        "lam": 2.449,
-        "sigma_zeta": 0.3333,
-        "kappa_xi": 6.245,
-        "kappa_theta": 2.65,
-        "mu": 2.0,
-        "mu_0": 6.5,
-        "radius": 0.01,
-    },
-    "approximation/feedforward-vc": {"parameters": 2437, "layers": 17},
-    "approximation/linear-time": {"steps": 65536},
-    "approximation/machines": {"states": 9, "symbols": 3, "steps": 16},
-    "approximation/margin-generalisation": {"one_norm": 10.0, "parameters": 100, "margins": (0.5, 0.25)},
-    "approximation/norm-product": {"norms": (2.0, 1.5), "repeats": 3},
-    "approximation/rademacher": {"samples": 1000, "one_norm": 10.0, "margin": 0.5, "parameters": 100},
-    "approximation/sample-size": {"epsilon": 0.1, "one_norm": 269.0, "margin": 2.7e-3, "parameters": 2437},
-    "approximation/surrogate-risk": {"epsilon": 0.01, "samples": 1000},
-    "approximation/toy-chain": {"depth": 4},
-    "approximation/transformer-vc": {"width": 96, "steps": 65536},
-}
-
-
-@pytest.mark.parametrize("name", SETTINGS)
-def test_each_says_what_it_is_and_gives_json_from_values_and_from_text(name):
-    thing = PREDICTIONS[name]
-    assert thing.summary.endswith(".") and thing.source.startswith("SM paper") and thing.constants
-    given = SETTINGS[name]
-    numbers = predict(name, **given)
-    assert json.loads(json.dumps(numbers, allow_nan=False)) == numbers
-    texts = {key: ",".join(map(str, v)) if isinstance(v, tuple) else str(v) for key, v in given.items()}
-    assert predict(name, **texts) == numbers
-
-
-def test_none_is_left_out():
-    assert {name for name in PREDICTIONS if name.startswith("approximation/")} == set(SETTINGS)
 
 
 def test_proposition_2_2():
@@ -89,11 +49,12 @@ def test_corollary_a_1():
     assert printed["margin_term"] == found["margin_term"] < found["least_margin"]
 
 
-def test_theorem_d_6():
-    found = predict("approximation/corrected-margin", **SETTINGS["approximation/corrected-margin"])
+def test_theorem_d_6(prediction_settings):
+    given = prediction_settings["approximation/corrected-margin"]
+    found = predict("approximation/corrected-margin", **given)
     assert found["binding"] == "σζ/(4λμκξ)" and found["margin"] == pytest.approx(2.724e-3, rel=1e-3)
     assert found["terms"]["σh/(2κξλ)"] is None and len(found["terms"]) == 9
-    close = predict("approximation/corrected-margin", **SETTINGS["approximation/corrected-margin"], sigma_h=1e-3)
+    close = predict("approximation/corrected-margin", **given, sigma_h=1e-3)
     assert close["binding"] == "σh/(2κξλ)"
 
 
@@ -186,6 +147,6 @@ CIRCUIT = {"inputs": 2, "depth": 3, "width": 4, "size": 9}
         ("corrected-margin", {"sigma_zeta": 1.5}, "sigma_zeta must be below 1"),
     ],
 )
-def test_bad_settings(name, changed, message):
+def test_bad_settings(name, changed, message, prediction_settings):
     with pytest.raises(KroghError, match=message):
-        predict(f"approximation/{name}", **(SETTINGS[f"approximation/{name}"] | changed))
+        predict(f"approximation/{name}", **(prediction_settings[f"approximation/{name}"] | changed))

@@ -15,139 +15,9 @@ from krogh.theory import REQUIRED, Prediction, predict
 from krogh.theory import predictions as public
 from krogh.theory.prediction import _plain
 
-SETTINGS = {
-    "algebra/finite-lambda": {"lam": 1e-5, "group": "S_3"},
-    "algebra/max-margin": {"group": "S_3"},
-    "algebra/memoriser-margin": {"group": "Z_11"},
-    "algebra/sign-condition": {"group": "S_3"},
-    "algebra/weighted-margin": {"group": "S_3", "masses": (0.5, 0.5)},
-    "approximation/circuits": {"inputs": 6, "depth": 5, "width": 6, "size": 25, "fan_out": 2},
-    "approximation/corrected-margin": {
-        "lam": 2.449,
-        "sigma_zeta": 0.3333,
-        "kappa_xi": 6.245,
-        "kappa_theta": 2.65,
-        "mu": 2.0,
-        "mu_0": 6.5,
-        "radius": 0.01,
-    },
-    "approximation/feedforward-vc": {"parameters": 2437, "layers": 17},
-    "approximation/linear-time": {"steps": 65536},
-    "approximation/machines": {"states": 9, "symbols": 3, "steps": 16},
-    "approximation/margin-generalisation": {"one_norm": 10.0, "parameters": 100, "margins": (0.5, 0.25)},
-    "approximation/norm-product": {"norms": (2.0, 1.5), "repeats": 3},
-    "approximation/rademacher": {"samples": 1000, "one_norm": 10.0, "margin": 0.5, "parameters": 100},
-    "approximation/sample-size": {"epsilon": 0.1, "one_norm": 269.0, "margin": 2.7e-3, "parameters": 2437},
-    "approximation/surrogate-risk": {"epsilon": 0.01, "samples": 1000},
-    "approximation/toy-chain": {"depth": 4},
-    "approximation/transformer-vc": {"width": 96, "steps": 65536},
-    "attention/depth-capacity": {"length": 100, "samples": 1000, "dimension": 64, "depth": 2, "scale": 0.1},
-    "attention/generalisation": {"length": 100, "samples": 1000, "dimension": 64},
-    "attention/head-capacity": {"length": 100, "samples": 1000, "dimension": 64, "scale": 0.1},
-    "attention/influence": {"length": 100, "s": 3},
-    "attention/information-floor": {"length": 300, "s": 3},
-    "attention/linear-covering": {"scale": 0.1, "points": 1000},
-    "attention/matrix-covering": {"scale": 0.1, "points": 1000, "rows": 64},
-    "attention/maurey-covering": {"scale": 0.1, "dimension": 64},
-    "attention/multi-head-capacity": {"length": 100, "samples": 1000, "dimension": 64, "heads": 16, "scale": 0.1},
-    "attention/norms": {"length": 100, "s": 3},
-    "attention/pseudo-dimension": {"length": 100},
-    "attention/sample-size": {"target": 0.1, "length": 100, "dimension": 64},
-    "attention/statistical-queries": {"length": 15, "s": 3},
-    "parity/degree-barrier": {"k": 4, "layers": 3},
-    "parity/fourier-gap": {"n": 15, "k": 4},
-    "parity/initial-luck": {"n": 30, "k": 3},
-    "parity/kernel-floor": {"n": 10, "k": 3, "dimension": 20, "radius": 1.0},
-    "parity/majority-spectrum": {"n": 11, "k": 3},
-    "parity/minimum-width": {"k": 3},
-    "parity/noise-attenuation": {"noise": 0.25},
-    "parity/one-step-theorem": {"n": 15, "k": 4},
-    "parity/plateau": {"block_size": 30},
-    "parity/polynet-error": {"block_size": 15, "k": 3, "relevant": 4.5},
-    "parity/polynet-flow": {"time": 0.25},
-    "parity/polynet-sgd": {"block_size": 2, "k": 2},
-    "parity/random-search": {"n": 30, "k": 3},
-    "parity/random-walk": {"drift": 0.01, "noise": 0.1, "steps": 100},
-    "parity/sq-limit": {"n": 30, "k": 3, "tolerance": 0.1},
-    "parity/statistical-limit": {"n": 30, "k": 3},
-    "parity/support-recovery": {"n": 15, "k": 4},
-    "qstr/approximation-width": {"dimension": 2, "lipschitz": 1.0, "radius": 1.0, "error": 0.1},
-    "qstr/covering": {
-        "scale": 0.5,
-        "heads": 2,
-        "features": 7,
-        "hidden": 5,
-        "prompt_radius": 3.0,
-        "output_norm": 0.5,
-        "hidden_norm": 2.0,
-        "attention_norm": 1.5,
-    },
-    "qstr/error-propagation": {"length": 20, "lipschitz": 0.05},
-    "qstr/feedforward-floor": {"samples": 12, "length": 10, "dimension": 3},
-    "qstr/gate-width": {"token_bound": 1.0, "error": 0.1},
-    "qstr/head-floor": {"sparsity": 4, "dimension": 8, "heads": 2},
-    "qstr/norm-exponent": {"length": 20, "depth": 2, "growth": 0.5},
-    "qstr/packing": {"dimension": 3, "scale": 0.5},
-    "qstr/rademacher": {
-        "samples": 400,
-        "length": 10,
-        "heads": 2,
-        "features": 7,
-        "hidden": 5,
-        "prompt_radius": 3.0,
-        "output_norm": 0.5,
-        "hidden_norm": 2.0,
-        "attention_norm": 1.5,
-    },
-    "qstr/recurrent-covering": {"parameters": 10, "norm": 2.0, "length": 20, "scale": 0.1},
-    "qstr/recurrent-risk": {
-        "samples": 400,
-        "length": 10,
-        "dimension": 3,
-        "sparsity": 2,
-        "output_norm": 2.0,
-        "hidden_norm": 1.0,
-        "link_error": 0.1,
-        "parameters": 50,
-        "norm": 3.0,
-    },
-    "qstr/recurrent-width": {"length": 20, "width": 10, "state_norm": 2.0, "lipschitz": 1.0},
-    "qstr/regime": {"link_width": 1, "dimension": 30, "sparsity": 2},
-    "qstr/retrieval-scale": {
-        "length": 20,
-        "dimension": 6,
-        "sparsity": 3,
-        "code_dimension": 60,
-        "token_radius": 4.5,
-        "output_norm": 2.0,
-        "hidden_norm": 1.0,
-        "tolerance": 0.0001,
-    },
-    "qstr/token-radius": {"samples": 5, "length": 8, "dimension": 3},
-    "qstr/transformer-risk": {
-        "length": 50,
-        "dimension": 6,
-        "sparsity": 2,
-        "link_width": 8,
-        "output_norm": 2.0,
-        "hidden_norm": 1.5,
-        "samples": 400,
-    },
-    "qstr/transformer-samples": {
-        "target": 0.5,
-        "length": 50,
-        "dimension": 6,
-        "sparsity": 2,
-        "link_width": 8,
-        "output_norm": 2.0,
-        "hidden_norm": 1.5,
-    },
-    "qstr/variance": {"mean": (1.0, 0.0), "variances": (1.0, 2.0)},
-}
-
 
 @pytest.mark.parametrize("name", list(PREDICTIONS))
-def test_every_prediction_says_what_it_is_and_gives_json(name):
+def test_every_prediction_says_what_it_is_and_gives_json(name, prediction_settings):
     thing = PREDICTIONS[name]
     assert isinstance(thing, Prediction) and thing.name == name
     assert (
@@ -155,7 +25,7 @@ def test_every_prediction_says_what_it_is_and_gives_json(name):
         and thing.source.startswith(("dissertation", "qSTR paper", "SM paper"))
         and thing.constants
     )
-    given = SETTINGS[name]
+    given = prediction_settings[name]
     numbers = predict(name, **given)
     assert json.loads(json.dumps(numbers, allow_nan=False)) == numbers
     texts = {key: ",".join(map(str, v)) if isinstance(v, tuple) else str(v) for key, v in given.items()}
@@ -163,18 +33,18 @@ def test_every_prediction_says_what_it_is_and_gives_json(name):
     assert as_text == numbers, "settings given as text must mean the same"
 
 
-def test_every_public_prediction_is_registered_under_one_name():
+def test_every_public_prediction_is_registered_under_one_name(prediction_settings):
     names = [getattr(public, name).name for name in public.__all__]
     assert len(set(names)) == len(names)
-    assert set(names) == set(SETTINGS) == set(PREDICTIONS)
+    assert set(names) == set(prediction_settings) == set(PREDICTIONS)
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in SETTINGS if "variant" in PREDICTIONS[n].parameters or n == "parity/plateau"]
+    "name", [n for n in PREDICTIONS if "variant" in PREDICTIONS[n].parameters or n == "parity/plateau"]
 )
-def test_variants_are_checked_in_direct_calls_too(name):
+def test_variants_are_checked_in_direct_calls_too(name, prediction_settings):
     with pytest.raises(KroghError, match="variant must be 'printed' or 'repaired'; got variant='mended'"):
-        PREDICTIONS[name](**SETTINGS[name], variant="mended")
+        PREDICTIONS[name](**prediction_settings[name], variant="mended")
 
 
 def test_parameters_carry_types_and_defaults():

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from krogh.errors import require_integer
 from krogh.models.attention_heads import Map, activation_of, attend, unit_ball, with_cls
 from krogh.models.base import Model, Parameters, model
-from krogh.models.initialisers import check_initialiser, initialise
+from krogh.models.initialisers import check_initialiser, initialise_all
 from krogh.models.mlp import require_signs
 from krogh.tasks.base import Task
 from krogh.tasks.parity import Parity
@@ -86,12 +86,7 @@ class AttentionBlocks(Model):
             "C": ((layers, a, d), a),
             "w": ((d,), d),
         }
-        keys = jax.random.split(key, len(shapes))
-        params = {}
-        for key, (name, (shape, fan_in)) in zip(keys, shapes.items(), strict=True):
-            initialiser = self.embedding_initialiser if name in EMBEDDINGS else self.initialiser
-            params[name] = initialise(initialiser, key, shape, fan_in, shape[-1])
-        return params
+        return initialise_all(self.initialiser, key, shapes, dict.fromkeys(EMBEDDINGS, self.embedding_initialiser))
 
     def predict(self, params: Parameters, x: Float[Array, "batch n"]) -> Float[Array, " batch"]:
         activation = activation_of(self.activation)

@@ -36,8 +36,12 @@ class Model(Value):
         return False
 
     @property
-    def unrolled(self) -> bool:
-        """Whether a program for a GPU holds a product for every position of the input (a recurrence)."""
+    def library_products(self) -> bool:
+        """Whether a GPU's library does the matrix products, in place of kernels that the compiler writes.
+
+        That is quicker to compile and often to run, but one network trains wrongly with it (`krogh.engine.compiling`):
+        true only where trials were compared with the same ones on a CPU.
+        """
         return False
 
     def forward(

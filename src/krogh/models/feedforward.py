@@ -41,6 +41,10 @@ class Feedforward(Model):
             require_integer("first", self.first, 1)
         require_integer("second", self.second, 1)
 
+    @property
+    def library_products(self) -> bool:
+        return True
+
     def init(self, key: PRNGKeyArray, task: Task) -> Parameters:
         length, features = task.input_shape
         tokens = length * (token_dimension(task) or features)

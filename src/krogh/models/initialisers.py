@@ -15,6 +15,7 @@ The source says "Xavier convention, the package default" for the uniform one, wh
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
@@ -45,3 +46,14 @@ def initialise(name: str, key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int
     if name == "ones":
         return jnp.ones(shape, jnp.float32)
     raise unknown("initialiser", name, INITIALISERS)
+
+
+def initialise_all(
+    name: str, key: PRNGKeyArray, layers: Mapping[str, tuple[tuple[int, ...], int]], others: Mapping[str, str]
+) -> dict[str, Array]:
+    """Arrays of `layers` = {name: (shape, fan_in)} drawn by the initialiser `name`, or by one of `others` by array."""
+    keys = jax.random.split(key, len(layers))
+    return {
+        array: initialise(others.get(array, name), one, shape, fan_in, shape[-1])
+        for one, (array, (shape, fan_in)) in zip(keys, layers.items(), strict=True)
+    }

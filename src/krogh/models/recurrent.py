@@ -44,7 +44,7 @@ class Recurrent(Model):
         require_integer("hidden", self.hidden, 1)
 
     @property
-    def unrolled(self) -> bool:
+    def library_products(self) -> bool:
         return True
 
     @property

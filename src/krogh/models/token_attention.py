@@ -105,6 +105,10 @@ class TokenAttention(SelfAttention):
     def biases(self) -> tuple[str, ...]:
         return ("Q", "V")
 
+    @property
+    def library_products(self) -> bool:
+        return True
+
     def mix(self, q: Heads, k: Heads, v: Heads) -> Heads:
         return jnp.einsum("bhij,bjha->biha", self.weigh(q, k), v)
 

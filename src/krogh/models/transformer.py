@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from krogh.errors import require_integer
 from krogh.models.base import Model, Parameters, model
-from krogh.models.initialisers import check_initialiser, initialise
+from krogh.models.initialisers import check_initialiser, initialise_all
 from krogh.models.mlp import require_signs
 from krogh.tasks.base import Task
 from krogh.tasks.parity import Parity
@@ -69,12 +69,7 @@ class ParityTransformer(Model):
             "b2": ((d,), m),
             "u": ((d,), d),
         }
-        keys = jax.random.split(key, len(shapes))
-        params = {}
-        for key, (name, (shape, fan_in)) in zip(keys, shapes.items(), strict=True):
-            initialiser = self.embedding_initialiser if name in EMBEDDINGS else self.initialiser
-            params[name] = initialise(initialiser, key, shape, fan_in, shape[-1])
-        return params
+        return initialise_all(self.initialiser, key, shapes, dict.fromkeys(EMBEDDINGS, self.embedding_initialiser))
 
     def predict(self, params: Parameters, x: Float[Array, "batch n"]) -> Float[Array, " batch"]:
         attended = self.attend(params, x)

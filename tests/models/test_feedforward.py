@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support import in_double, random_params
 
 from krogh.errors import KroghError
 from krogh.models.feedforward import Feedforward
@@ -40,21 +41,11 @@ def naive_feedforward(model, p, x):
 
 
 def some_params(model, task=TASK, dtype=np.float64):
-    random = np.random.default_rng(1)
-    shapes = jax.eval_shape(lambda: model.init(KEY, task))
-    return {name: (0.5 * random.normal(size=leaf.shape)).astype(dtype) for name, leaf in shapes.items()}
+    return random_params(task, model, dtype)
 
 
 def some_x(dtype=np.float64):
     return np.random.default_rng(2).normal(size=(4, LENGTH, FEATURES)).astype(dtype)
-
-
-def in_double(function, model, params, x):
-    """`function` of a model, its parameters and inputs, in double precision."""
-    with jax.enable_x64(True):
-        out = np.asarray(function(model, params, x))
-    assert out.dtype in (np.float64, np.complex128)
-    return out
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)

@@ -7,6 +7,7 @@ import math
 import jax
 import numpy as np
 import pytest
+from support import random_params
 
 from krogh.errors import KroghError
 from krogh.models.lipschitz_rnn import LipschitzRnn, projection_norm, readout_lipschitz, storage_ratio
@@ -52,9 +53,7 @@ def naive_lipschitz_rnn(model, p, z):
 
 
 def some_params(model, scale=0.4, seed=1):
-    random = np.random.default_rng(seed)
-    shapes = jax.eval_shape(lambda: model.init(KEY, TASK))
-    return {name: (scale * random.normal(size=leaf.shape)).astype(np.float32) for name, leaf in shapes.items()}
+    return random_params(TASK, model, np.float32, scale, seed)
 
 
 def some_prompts(size=3, seed=2):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
+from support import random_params
 
 from krogh.errors import KroghError
 from krogh.models.merged_attention import MergedAttention
@@ -49,9 +50,7 @@ def naive_merged_attention(model, p, z):
 
 
 def some_params(model, scale=0.5, seed=1):
-    random = np.random.default_rng(seed)
-    shapes = jax.eval_shape(lambda: model.init(KEY, TASK))
-    return {name: (scale * random.normal(size=leaf.shape)).astype(np.float32) for name, leaf in shapes.items()}
+    return random_params(TASK, model, np.float32, scale, seed)
 
 
 def some_prompts(size=5, seed=2):

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from support import in_double, random_params
 
 from krogh.errors import KroghError
 from krogh.models.recurrent import GATES, Recurrent
@@ -53,21 +54,11 @@ def naive_recurrent(model, p, x):
 
 
 def some_params(model, dtype=np.float64):
-    random = np.random.default_rng(1)
-    shapes = jax.eval_shape(lambda: model.init(KEY, TASK))
-    return {name: (0.5 * random.normal(size=leaf.shape)).astype(dtype) for name, leaf in shapes.items()}
+    return random_params(TASK, model, dtype)
 
 
 def some_x(length=LENGTH, dtype=np.float64):
     return np.random.default_rng(2).normal(size=(4, length, FEATURES)).astype(dtype)
-
-
-def in_double(function, model, params, x):
-    """`function` of a model, its parameters and inputs, in double precision."""
-    with jax.enable_x64(True):
-        out = np.asarray(function(model, params, x))
-    assert out.dtype in (np.float64, np.complex128)
-    return out
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])

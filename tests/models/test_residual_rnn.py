@@ -7,6 +7,7 @@ import math
 import jax
 import numpy as np
 import pytest
+from support import random_params
 
 from krogh.errors import KroghError
 from krogh.models.residual_rnn import ResidualRnn, project
@@ -72,9 +73,7 @@ def naive_residual_rnn(model, p, z):
 
 
 def some_params(model, scale=0.4, seed=1):
-    random = np.random.default_rng(seed)
-    shapes = jax.eval_shape(lambda: model.init(KEY, TASK))
-    return {name: (scale * random.normal(size=leaf.shape)).astype(np.float32) for name, leaf in shapes.items()}
+    return random_params(TASK, model, np.float32, scale, seed)
 
 
 def some_prompts(size=3, seed=2):

@@ -1,4 +1,4 @@
-"""The command line: `krogh list | show | run | report | predict | construct | compile | trace | bench`.
+"""The command line: `krogh list | show | run | report | predict | construct | compile | trace | verify | bench`.
 
 Nothing here imports JAX: each command imports what it needs when it is called, so that `krogh --help` is instant.
 """
@@ -13,6 +13,7 @@ from cyclopts import App, Parameter
 
 from krogh import __version__
 from krogh.cli_compile import compile_, trace_
+from krogh.commands.wanted import Flag
 from krogh.errors import KroghError
 
 Kind = Literal["tasks", "models", "probes", "experiments", "predictions", "constructions", "machines"]
@@ -29,7 +30,7 @@ app.command(trace_)
 
 
 @app.command(name="list")
-def list_(kind: Kind | None = None, /, *, json: Annotated[bool, Parameter(negative="")] = False) -> int:
+def list_(kind: Kind | None = None, /, *, json: Flag = False) -> int:
     """List what there is.
 
     Args:
@@ -46,7 +47,7 @@ def list_(kind: Kind | None = None, /, *, json: Annotated[bool, Parameter(negati
 
 
 @app.command
-def show(name: str, /, *, json: Annotated[bool, Parameter(negative="")] = False) -> int:
+def show(name: str, /, *, json: Flag = False) -> int:
     """Show one thing: what it is, its source, its parameters or settings.
 
     Args:
@@ -64,9 +65,9 @@ def run(
     scale: str = "laptop",
     out: Path | None = None,
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
-    weights: Annotated[bool, Parameter(negative="")] = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
-    strict: Annotated[bool, Parameter(negative="")] = False,
+    weights: Flag = False,
+    json: Flag = False,
+    strict: Flag = False,
 ) -> int:
     """Run experiments; running again resumes what is unfinished and trains nothing twice.
 
@@ -99,7 +100,7 @@ def report(folder: Path, /, *, out: Path | None = None) -> int:
 
 
 @app.command
-def predict(name: str, /, *settings: str, json: Annotated[bool, Parameter(negative="")] = False) -> int:
+def predict(name: str, /, *settings: str, json: Flag = False) -> int:
     """Evaluate a prediction: a theorem as a function that returns numbers.
 
     Args:
@@ -118,7 +119,7 @@ def construct(
     /,
     *settings: str,
     out: Path | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: Flag = False,
 ) -> int:
     """Write weights down by hand and check what they compute.
 
@@ -138,7 +139,7 @@ def verify(
     *names: str,
     scale: str = "smoke",
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: Flag = False,
 ) -> int:
     """Compare what this machine's accelerator trains with what its CPU trains, over a few steps of the same trials.
 
@@ -159,9 +160,9 @@ def verify(
 def bench(
     *,
     seconds: float = 3.0,
-    million: Annotated[bool, Parameter(negative="")] = False,
+    million: Flag = False,
     out: Path | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: Flag = False,
 ) -> int:
     """Measure throughput beside what one would write instead (PyTorch, if installed).
 

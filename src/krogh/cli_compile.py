@@ -29,7 +29,9 @@ def compile_circuit(
     dangling: Literal["refuse", "drop", "keep"] = "refuse",
     wanted: Wanted = NOTHING,
 ) -> int:
-    """Compile a Boolean circuit to a ReLU network; checked on all inputs up to 16 and 100,000 random ones beyond.
+    """Compile a Boolean circuit to a ReLU network.
+
+    With --check it is compared with the circuit: on all inputs where there are at most 16, else on 100,000 random ones.
 
     Args:
         file: a circuit: AIGER (.aag, .aig) or text (.circuit, .ckt, .txt).
@@ -59,7 +61,9 @@ def compile_machine(
     unfinished: Flag = False,
     wanted: Wanted = NOTHING,
 ) -> int:
-    """Compile a Turing machine to a transformer; checked at every step on short words, examples and the inputs.
+    """Compile a Turing machine to a transformer that runs it.
+
+    With --check it is compared with the interpreter at every step, on short words, the file's examples and the inputs.
 
     Args:
         file: a machine in the YAML of turingmachine.io, or one of `krogh list machines`.
@@ -92,7 +96,7 @@ def compile_regex(
 ) -> int:
     """Compile a regular expression to a recurrent network, or to one pass of attention.
 
-    It is checked on all steps, all short words and random longer ones.
+    With --check it is compared with the automaton: on all steps, all short words and random longer ones.
 
     Args:
         pattern: a regular expression that matches whole words, as Python's re.fullmatch does.
@@ -118,7 +122,7 @@ def compile_automaton(
 ) -> int:
     """Compile a finite automaton to a recurrent network, or to one pass of attention.
 
-    It is checked on all steps, all short words and random longer ones.
+    With --check it is compared with the automaton: on all steps, all short words and random longer ones.
 
     Args:
         file: an automaton in YAML: alphabet, start state, accept, table.

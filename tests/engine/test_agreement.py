@@ -64,7 +64,7 @@ def test_a_program_that_trains_otherwise_is_found(cohort, cpu, monkeypatch, wron
 
 
 @pytest.fixture
-def conjunctions():
+def parities():
     training = krogh.Training(
         krogh.Adam(rate=0.01), krogh.Online(batch_size=32), krogh.Stopping(budget=100), "logistic"
     )
@@ -72,16 +72,16 @@ def conjunctions():
     return krogh.sweep(krogh.Trial(krogh.Parity(n=8, k=2), model, training), seed=range(3))[0]
 
 
-def test_what_no_prediction_depends_on_may_differ(conjunctions, cpu, monkeypatch):
+def test_what_no_prediction_depends_on_may_differ(parities, cpu, monkeypatch):
     trained_otherwise(monkeypatch, lambda params: {"bk": params["bk"] + 1.0})
-    found = agreement(conjunctions, cpu, cpu)
+    found = agreement(parities, cpu, cpu)
     assert found.agrees and found.difference > 0
 
 
-def test_an_array_of_little_weight_must_agree_too(conjunctions, cpu, monkeypatch):
+def test_an_array_of_little_weight_must_agree_too(parities, cpu, monkeypatch):
     """Keys hardly matter in the first steps: all of a network's predictions together would not show them."""
     trained_otherwise(monkeypatch, lambda params: {"Wk": 0.9 * params["Wk"]})
-    found = agreement(conjunctions, cpu, cpu)
+    found = agreement(parities, cpu, cpu)
     assert not found.agrees and found.where.startswith("Wk of trial")
 
 

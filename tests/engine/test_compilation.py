@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import jax
 import numpy as np
+import pytest
 
 import krogh
 from krogh import registry
@@ -109,12 +110,22 @@ def test_only_models_that_were_compared_are_compiled_with_library_products(base)
         task, gated, replace(base.training, stopping=krogh.Stopping(budget=10, error=0.1), loss="square")
     )
     cpu = jax.local_devices()[0]
-    small, large = Plan(64, 8), Plan(compiling.TUNED_BLOCK, compiling.TUNED_BLOCK)
+    small, large = Plan(4 * compiling.TUNED_BLOCK, 8), Plan(compiling.TUNED_BLOCK, compiling.TUNED_BLOCK)
     product = "xla_gpu_enable_triton_gemm"
     assert compiling.compiler_options(recurrent, small, Gpu) == {"xla_gpu_autotune_level": 0, product: False}
     assert compiling.compiler_options(base, small, Gpu) == {"xla_gpu_autotune_level": 0}
     compared = {"recurrent", "feedforward", "token-attention"}
     assert {name for name, kind in registry.MODELS.items() if kind.example()[0].library_products} == compared
+    assert not krogh.models.Recurrent("lstm", hidden=8).library_products, "only GRUs were compared"
     for trial in (recurrent, base):
         assert compiling.compiler_options(trial, large, Gpu) is None
         assert compiling.compiler_options(trial, small, cpu) is None
+
+
+def test_the_compiler_is_told_the_options(base, monkeypatch):
+    asked = []
+    monkeypatch.setattr(compiling, "compiler_options", lambda *call: asked.append(call) or {"xla_no_such_option": 1})
+    size, cpu = Plan(2, 1), jax.local_devices()[0]
+    with pytest.raises(Exception, match="xla_no_such_option"):
+        compiling.requested(base, size, cpu)[0].result()
+    assert [call[1:] for call in asked] == [(size, cpu)]

@@ -110,6 +110,36 @@ def test_growth_without_any_law_has_no_straight_line():
     assert found["logarithmic-fit"] == NOT_REPRODUCED
 
 
+SMALL = {"lengths": (50, 100), "sizes": (60, 80, 100), "small_lengths": (50,), "small_sizes": (30, 40), "draws": 100}
+
+
+@pytest.mark.parametrize("method", ["grid", "adaptive"])
+def test_lengths_may_have_smaller_sizes_besides(method):
+    options = {"method": method, "trials": 50, "replays": 1, **SMALL}
+    results = results_of(smooth(lambda length: 35.0 if length == 50 else 75.0), **options)
+    found = found_in(results)
+    assert found.grid_trials == found.trials == 50 * (5 + 3)
+    assert 30 < found.intervals[50].low < 38 < found.intervals[50].high < 60, "below the smallest of the other sizes"
+    made = drawn(results)
+    cells = {*((50, m) for m in (30, 40, 60, 80, 100)), *((100, m) for m in (60, 80, 100))}
+    assert set(made["success-rates"].data.select("T", "m").iter_rows()) == cells
+    assert made["cost"].data["grid_trials"].to_list() == [250, 150]
+    easy = reasons(results_of(lambda length, m: 1.0, **options))
+    assert "m* may lie below the smallest size 30 at T = 50" in easy["above-the-floor"]
+
+
+def test_a_search_may_spend_half_of_the_largest_grid():
+    found = found_in(results_of(LOGARITHMIC, method="adaptive", trials=50, **SMALL))
+    search = EXPERIMENTS[MAIN]().search(found.settings, EXPERIMENTS[MAIN]().trials(found.settings))
+    assert search is not None and search.frontiers[50].rule.budget == search.frontiers[100].rule.budget == 125
+
+
+def test_the_paper_scale_has_the_sources_sizes_and_smaller_ones_where_they_may_do():
+    settings, sizes = EXPERIMENTS[MAIN]().settings("paper"), list(range(50, 201, 10))
+    assert settings.sizes_at(100) == settings.sizes_at(150) == [30, 40, *sizes]
+    assert settings.sizes_at(200) == settings.sizes_at(1100) == sizes
+
+
 def test_noise_alone_does_not_refute_a_logarithmic_law():
     """With the source's 40 trials per cell R² of an exactly logarithmic law is mostly below 0.85."""
     lengths, sizes = (*range(100, 801, 50), 900, 1000, 1100), range(30, 201, 10)

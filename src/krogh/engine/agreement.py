@@ -23,12 +23,14 @@ TRIALS = 4
 TOLERANCE = 0.05
 """Of the effect of an array's training; products of reduced precision stay well below in this many steps."""
 EXAMPLES = 512
+"""Inputs on which predictions are compared."""
 LEAST, TINY = 1e-3, 1e-30
+"""Arrays that do less than this share of what all do are judged by that share."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How much other weights from another device matter, as a share of what training them has changed."""
+    """How much it matters on which device the weights were trained, as a share of what training has changed."""
 
     difference: float
     where: str
@@ -43,7 +45,7 @@ class Agreement:
 def agreement(cohort: Trials, device: Any, reference: Any, steps: int = STEPS, trials: int = TRIALS) -> Agreement:
     """Train the cohort's first trials on both devices for about `steps` steps and compare what every array does.
 
-    With w the reference's weights, w_0 those at first, w_a ← u weights with array a replaced, and f the predictions,
+    With w the reference's weights, w_0 those at first, w_a ← u for w with array a replaced by u, and f the predictions,
 
         difference = max over trials and arrays a of  ‖f(w_a ← device's) - f(w)‖ / ‖f(w_a ← w_0's) - f(w)‖,
 

@@ -23,8 +23,8 @@ from krogh.engine.trial import Trial
 # of 500 units, whose steps are no faster for it. Only for the blocks of thousands that fill a GPU is it worth its time.
 UNTUNED: Any = {"xla_gpu_autotune_level": 0}
 # A kernel for each of an unrolled recurrence's products takes minutes to write, a call of the library nothing. But with
-# this option (JAX 0.11.2) the sparse Transformer trains wrongly, at any precision: only models that were seen to take
-# the same steps as on a CPU have it. `krogh verify` compares the two devices.
+# this option (JAX 0.11.2) the sparse Transformer trains wrongly, at any precision: only models whose trials were
+# compared with a CPU's have it (docs/performance.md). `krogh verify` compares the two devices.
 LIBRARY: Any = UNTUNED | {"xla_gpu_enable_triton_gemm": False}
 TUNED_BLOCK = 1024
 

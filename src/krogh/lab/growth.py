@@ -198,7 +198,7 @@ def growth_evidence(
 
     Needs three points or more and resamples; otherwise, and where a point was not reached, the interval is unbounded
     and decides nothing. A resample in which a point was not reached widens it. Resampling adds the noise of the trials
-    once more, which blurs every law: the interval lies nearer to 0 than the estimate, on the side of doubt.
+    once more, which blurs every law: the resamples lie nearer to 0 than the estimate, on the side of doubt.
     """
     weights = _weights(measured, weights)
     fits = [fit_growth(measured, law, weights=weights, level=level) for law in (rival, favoured)]
@@ -209,7 +209,8 @@ def growth_evidence(
     worse, better = (_over_draws(law, measured, weights)[2] for law in (rival, favoured))
     floor = 1e-24 * count
     drawn = count * np.log(np.maximum(worse, floor) / np.maximum(better, floor))
-    return percentile_interval(value, drawn, level, "percentile bootstrap")
+    ends = percentile_interval(value, drawn, level, "percentile bootstrap")
+    return Interval(value, min(ends.low, value), max(ends.high, value), level, ends.method)
 
 
 def growth_exponent(measured: Measured, *, level: float = 0.95) -> Interval:

@@ -24,7 +24,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, UInt32
 
 from krogh.errors import require, require_integer, unknown
 from krogh.models.base import Model, Parameters, model
-from krogh.models.initialisers import check_initialiser, initialise
+from krogh.models.initialisers import check_initialiser, initialise_all
 from krogh.models.mlp import require_signs
 from krogh.tasks.base import Task
 from krogh.tasks.bases import RESERVED
@@ -95,13 +95,9 @@ class AttentionMlp(Model):
             "two-layer": {"W1": ((q + 1, first), q), "w": ((first,), first)},
         }
         shapes = {**embeddings, **heads, **layers.get(self.readout, {})}
-        keys = dict(zip(shapes, jax.random.split(key, len(shapes)), strict=True))
-        params = {}
-        for name, (shape, fan_in) in shapes.items():
-            initialiser = self.embedding_initialiser if name in embeddings else self.initialiser
-            params[name] = initialise(initialiser, keys[name], shape, fan_in, shape[-1])
+        params = initialise_all(self.initialiser, key, shapes, dict.fromkeys(embeddings, self.embedding_initialiser))
         if self.mapping != "trainable":
-            params |= self._fixed(keys["P"], n)
+            params |= self._fixed(jax.random.split(key, len(shapes))[list(shapes).index("P")], n)
         if self.mapping == "bag":
             del params["E"]
         return params

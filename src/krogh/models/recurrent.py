@@ -45,7 +45,7 @@ class Recurrent(Model):
 
     @property
     def library_products(self) -> bool:
-        return True
+        return self.cell == "gru"
 
     @property
     def directions(self) -> int:

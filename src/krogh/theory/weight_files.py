@@ -24,9 +24,10 @@ from krogh.errors import KroghError, require
 Weights = dict[str, csr_array | NDArray[Any]]
 
 PARTS = ("data", "indices", "indptr")
+UNFIT = (KeyError, IndexError, ValueError, TypeError, AttributeError)
 
 
-def write_weights(path: str | os.PathLike[str], weights: Mapping[str, Any], header: Mapping[str, Any]) -> Path:
+def write_file(path: str | os.PathLike[str], weights: Mapping[str, Any], header: Mapping[str, Any]) -> Path:
     """Write arrays and sparse matrices; the file appears whole or not at all."""
     target = Path(path)
     names_a_file = target.name not in ("", "..") and not target.is_dir()
@@ -51,10 +52,13 @@ def write_weights(path: str | os.PathLike[str], weights: Mapping[str, Any], head
     return target
 
 
-def read_weights(
+def read_file(
     path: str | os.PathLike[str], what: str, kinds: Collection[str], command: str
 ) -> tuple[dict[str, Any], Weights]:
-    """The header and the arrays of a file that holds `what`: one of `kinds`, as `command` writes it."""
+    """The header and the arrays of a file that holds `what`: one of `kinds`, as `command` writes it.
+
+    `UNFIT` are the errors that a header with other contents can lead to, here and where it is read on.
+    """
     source = Path(path)
     require(source.is_file(), f"no file {str(source)!r} with the weights of a {what}")
     try:
@@ -75,7 +79,7 @@ def read_weights(
     )
     try:
         return header, _assembled(header, tensors)
-    except (KeyError, ValueError, TypeError) as cause:
+    except UNFIT as cause:
         raise damaged(source, cause) from None
 
 
@@ -85,10 +89,14 @@ def damaged(path: str | os.PathLike[str], cause: Exception) -> KroghError:
 
 
 def require_same_shapes(expected: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """What a header says fixes every name and shape; the values are the file's own."""
+    """What a header says fixes every name, kind and shape; the values are the file's own."""
     for name in sorted(expected.keys() | given.keys()):
-        wanted, got = (tuple(one[name].shape) if name in one else None for one in (expected, given))
+        wanted, got = (_shape(one[name]) if name in one else None for one in (expected, given))
         require(wanted == got, f"parameter {name!r} should have the shape {wanted} and has {got}")
+
+
+def _shape(value: Any) -> str:
+    return f"{tuple(value.shape)}{', sparse' if isinstance(value, csr_array) else ''}"
 
 
 def _assembled(header: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> Weights:

@@ -34,7 +34,8 @@ class Replay:
 
 
 def stopping_rule(grid: int, precision: float) -> Rule:
-    """Stop at an interval one size or a factor `precision` wide, after half of the grid's trials at the latest."""
+    """Stop at an interval one size or a factor `precision` wide, after half of a grid's trials at the latest: the
+    largest one's, where lengths have grids of several sizes."""
     budget = max(1, grid // 2)
     return Rule(ratio=precision, least=min(12, budget), budget=budget)
 

@@ -108,7 +108,8 @@ def straightness(measured: Measured) -> Interval:
     drawn[whole] = squared(measured.draws[whole])
     value = float(squared(measured.y))
     ends = percentile_interval(value, drawn, 0.95, "percentile bootstrap", lowest=0.0, highest=1.0)
-    return Interval(value, ends.low, min(1.0, max(ends.high, 2 * value - ends.low)), 0.95, ends.method)
+    high = min(1.0, max(ends.high, 2 * value - ends.low))
+    return Interval(value, ends.low, high, 0.95, f"{ends.method}; upper end basic")
 
 
 def _growth(found: Findings, shared: dict[str, Any]) -> Iterator[Claim]:

@@ -107,8 +107,9 @@ def _rates(found: Findings, source: str) -> Figure:
     for column, length in enumerate(lengths):
         for line, m in enumerate(sizes):
             hits, trials = found.counts[length].get(m, (0, 0))
-            rate[line, column] = hits / trials if trials else math.nan
-            rows.append((length, m, hits, trials))
+            if trials:
+                rate[line, column] = hits / trials
+                rows.append((length, m, hits, trials))
     fig, ax = figures.new_figure("Where training succeeds", width=6.4, height=4.4)
     with figures.style():
         image = ax.pcolormesh(np.ma.masked_invalid(rate), cmap="cividis", vmin=0, vmax=1)
@@ -116,7 +117,7 @@ def _rates(found: Findings, source: str) -> Figure:
         bar.outline.set_visible(False)
     if rate.size <= 120:
         for line, column in np.ndindex(*rate.shape):
-            trials = rows[column * len(sizes) + line][3]
+            _, trials = found.counts[lengths[column]].get(sizes[line], (0, 0))
             text = f"{rate[line, column]:.2f}"[0 if rate[line, column] == 1 else 1 :] if trials else ""
             text = f"{text}\n({trials})" if found.adaptive and trials else text
             shade = "white" if rate[line, column] < 0.5 else figures.INK

@@ -18,7 +18,7 @@ from krogh.theory.compilers.affine import Affine
 from krogh.theory.compilers.automata import CompiledAutomaton, compile_automaton
 from krogh.theory.compilers.counting import CompiledCounting, compile_counting
 from krogh.theory.compilers.networks import ReluNetwork
-from krogh.theory.weight_files import Weights, damaged, read_weights, require_same_shapes, write_weights
+from krogh.theory.weight_files import UNFIT, Weights, damaged, read_file, require_same_shapes, write_file
 
 Compiled = CompiledAutomaton | CompiledCounting
 
@@ -36,15 +36,16 @@ def save_automaton_weights(compiled: Compiled, path: str | os.PathLike[str]) -> 
         header |= {"kind": RECURRENT, "correction": compiled.correction}
     else:
         header |= {"kind": COUNTING, "length": compiled.length}
-    return write_weights(path, compiled.weights, header)
+    return write_file(path, compiled.weights, header)
 
 
 def load_automaton_weights(path: str | os.PathLike[str]) -> Compiled:
     """The compiled automaton of a file, with the weights that stand there."""
-    header, weights = read_weights(path, "compiled automaton", (RECURRENT, COUNTING), "krogh compile regex")
+    command = "krogh compile regex` or `krogh compile automaton"
+    header, weights = read_file(path, "compiled automaton", (RECURRENT, COUNTING), command)
     try:
         return _compiled(header, weights)
-    except (KeyError, ValueError, TypeError) as cause:
+    except UNFIT as cause:
         raise damaged(path, cause) from None
 
 

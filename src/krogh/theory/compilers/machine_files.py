@@ -14,7 +14,7 @@ import numpy as np
 
 from krogh.tasks.machines import Machine
 from krogh.theory.compilers.machines import CompiledMachine, compile_machine
-from krogh.theory.weight_files import Weights, damaged, read_weights, require_same_shapes, write_weights
+from krogh.theory.weight_files import UNFIT, Weights, damaged, read_file, require_same_shapes, write_file
 
 KIND = "compiled machine"
 TABLES = ("next_state", "write", "move")
@@ -29,15 +29,15 @@ def save_machine_weights(compiled: CompiledMachine, path: str | os.PathLike[str]
     size = {"width": compiled.width, "parameters": compiled.parameter_count, "one_norm": compiled.one_norm}
     header = {name: getattr(compiled, name) for name in OPTIONS}
     header |= {"kind": KIND, "machine": machine, "size": size}
-    return write_weights(path, compiled.parameters, header)
+    return write_file(path, compiled.parameters, header)
 
 
 def load_machine_weights(path: str | os.PathLike[str]) -> CompiledMachine:
     """The compiled machine of a file, with the weights that stand there."""
-    header, parameters = read_weights(path, KIND, (KIND,), "krogh compile machine")
+    header, parameters = read_file(path, KIND, (KIND,), "krogh compile machine")
     try:
         return _compiled(header, parameters)
-    except (KeyError, ValueError, TypeError) as cause:
+    except UNFIT as cause:
         raise damaged(path, cause) from None
 
 

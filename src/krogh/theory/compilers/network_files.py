@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from krogh.theory.compilers.networks import Affine, Module, ReluNetwork
-from krogh.theory.weight_files import Weights, damaged, read_weights, write_weights
+from krogh.theory.weight_files import UNFIT, Weights, damaged, read_file, write_file
 
 KIND = "relu-network"
 
@@ -33,16 +33,16 @@ def save_network(network: ReluNetwork, path: str | os.PathLike[str], notes: dict
         "one_norm": network.one_norm,
         "notes": notes or {},
     }
-    return write_weights(path, weights, header)
+    return write_file(path, weights, header)
 
 
 def load_network(path: str | os.PathLike[str]) -> ReluNetwork:
     """The network that `save_network` wrote."""
-    header, weights = read_weights(path, "ReLU network", (KIND,), "krogh compile circuit")
+    header, weights = read_file(path, "ReLU network", (KIND,), "krogh compile circuit")
     try:
         distinct = [Affine(weights[f"layer{j}"], weights[f"layer{j}.bias"]) for j in range(len(weights) // 2)]
         layers = tuple(distinct[place] for place in header["layers"])
         modules = tuple(Module(kind, slice(start, stop)) for kind, start, stop in header["modules"])
         return ReluNetwork(layers, modules, header["width"])
-    except (KeyError, IndexError, TypeError, ValueError) as cause:
+    except UNFIT as cause:
         raise damaged(path, cause) from None

@@ -27,7 +27,7 @@ from krogh.registry import CONSTRUCTIONS
 from krogh.signature import converted, parameters_of, summary_of
 from krogh.tasks.base import Task
 from krogh.theory.precision import double_precision
-from krogh.theory.weight_files import write_weights
+from krogh.theory.weight_files import write_file
 from krogh.values import describe
 
 Array = NDArray[np.float64]
@@ -135,7 +135,7 @@ class Construction:
             "size": self.size,
             "tolerance": self.tolerance,
         }
-        return write_weights(path, self.params, header)
+        return write_file(path, self.params, header)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,10 @@ demo: setup  ## the hierarchy transformer < recurrent < feedforward at laptop sc
 	$(BIN)/krogh report $(RUNS)
 	@echo "open $(RUNS)/index.html"
 
-test: lint types imports unit smoke examples
+test: lint imports
+	$(MAKE) --no-print-directory -j 2 types examples  # one core each
+	$(MAKE) --no-print-directory unit
+	$(MAKE) --no-print-directory smoke
 
 lint: setup
 	$(BIN)/ruff check src tests benchmarks examples

@@ -72,12 +72,14 @@ def parities():
     return krogh.sweep(krogh.Trial(krogh.Parity(n=8, k=2), model, training), seed=range(3))[0]
 
 
+@pytest.mark.slow
 def test_what_no_prediction_depends_on_may_differ(parities, cpu, monkeypatch):
     trained_otherwise(monkeypatch, lambda params: {"bk": params["bk"] + 1.0})
     found = agreement(parities, cpu, cpu)
     assert found.agrees and found.difference > 0
 
 
+@pytest.mark.slow
 def test_an_array_of_little_weight_must_agree_too(parities, cpu, monkeypatch):
     """Keys hardly matter in the first steps: all of a network's predictions together would not show them."""
     trained_otherwise(monkeypatch, lambda params: {"Wk": 0.9 * params["Wk"]})

@@ -34,7 +34,7 @@ def snapshots(train, lasting, one_by_one, share_right):
     return rows
 
 
-@pytest.mark.parametrize(("every", "plan"), [(30, Plan(4, 1)), (20, Plan(2, 2))], ids=str)
+@pytest.mark.parametrize(("every", "plan"), [(30, Plan(4, 1)), pytest.param(20, Plan(2, 2), marks=pytest.mark.slow)])
 def test_each_row_is_what_was_there_at_its_step(train, lasting, snapshots, every, plan):
     (cohort,) = krogh.sweep(probed(lasting, every), seed=range(2))
     for position, record in train(cohort, plan_override=plan).items():

@@ -119,6 +119,7 @@ def test_a_lane_that_fails_midway_starts_its_trials_again(train, expected, runni
     assert all(retried[place].bits == records[place].bits for place in records)
 
 
+@pytest.mark.slow
 def test_blocks_are_halved_too(train, expected, running, in_blocks, one_lane, monkeypatch):
     cohort, records = expected
     monkeypatch.setattr(running, "Lane", failing(lambda lane: lane.plan.block == in_blocks.block))

@@ -172,7 +172,14 @@ def mean_errors(cohort) -> np.ndarray:
     return np.asarray(first_errors(cohort.take(np.arange(len(cohort)))), np.float64).mean(axis=1)
 
 
-@pytest.mark.parametrize(("above", "plan"), [(1 + 1e-5, ONE_BY_ONE), (1 - 1e-5, ONE_BY_ONE), (1 + 1e-5, IN_BLOCKS)])
+@pytest.mark.parametrize(
+    ("above", "plan"),
+    [
+        (1 + 1e-5, ONE_BY_ONE),
+        (1 - 1e-5, ONE_BY_ONE),
+        pytest.param(1 + 1e-5, IN_BLOCKS, marks=pytest.mark.slow),
+    ],
+)
 def test_a_squared_error_at_the_threshold_is_seen_at_the_first_check(above, plan):
     """Rare errors of any size, the threshold a hair above the mean (then t_c is the first check) or below (then ∞)."""
     (cohort,) = krogh.sweep(spiky(REAL, True, error=1.0), seed=range(400))

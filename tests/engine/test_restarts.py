@@ -309,6 +309,7 @@ def mistakes(trial, params, x, truth):
     return jnp.sum(trial.task.error(trial.model.predict(params, x), truth))
 
 
+@pytest.mark.slow
 def test_a_run_begins_with_an_optimiser_that_remembers_nothing(offline):
     """Against a plain loop: Adam's moments and its count of steps start anew, and so do the checks in a row."""
     stopping = krogh.Stopping(budget=30, validation=64, restarts=2, consecutive=2)

@@ -126,6 +126,7 @@ def test_constructions_hold_and_norms_need_more_lengths():
     )
 
 
+@pytest.mark.slow
 def test_printed_relus_are_not_exact():
     """δ = γ/8 does not cover what s heads may miss by, and the printed bump is no bump."""
     changes = {**SMALL["attention/constructions"], "variant": "printed"}

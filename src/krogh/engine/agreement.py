@@ -21,7 +21,7 @@ Weights = dict[int, dict[str, np.ndarray]]
 STEPS = 20
 TRIALS = 4
 TOLERANCE = 0.05
-"""Of the effect of an array's training; products of reduced precision stay well below in this many steps."""
+"""Of the effect of an array's training. What products of reduced precision need has not been measured on a GPU yet."""
 EXAMPLES = 512
 """Inputs on which predictions are compared."""
 LEAST, TINY = 1e-3, 1e-30

@@ -8,7 +8,7 @@ steps              steps trained, over all runs
 runs               runs it took: more than one where a trial may restart
 error, loss        at the end: mean error on the validation sample; mean loss over the last round of batches
 accuracy           1 - error, where the error is a share of mistakes; null for a regression
-curve.step, ...    with probes: lists, one entry per probed step
+curve.step, ...    with probes: lists, one entry per probed step, the last one at the end of the trial
 """
 
 from __future__ import annotations
@@ -69,9 +69,10 @@ def _curves(cohort: Trials, finished: Finished) -> dict[str, pl.Series]:
     if finished.curves is None:
         return {}
     template = cohort.template
-    lengths = 1 + finished.steps // template.probe_every
-    steps = np.arange(template.probe_rows) * template.probe_every
-    series = {"curve.step": pl.Series([steps[:length].tolist() for length in lengths], dtype=pl.List(pl.Int32))}
+    lengths = 1 + template.row(finished.steps)
+    scheduled = template.scheduled_steps()
+    steps = [[*scheduled[: length - 1], last] for length, last in zip(lengths, finished.steps.tolist(), strict=True)]
+    series = {"curve.step": pl.Series(steps, dtype=pl.List(pl.Int32))}
     for place, name in enumerate(template.curve_columns()):
         values = [curve[:length, place].tolist() for curve, length in zip(finished.curves, lengths, strict=True)]
         series[f"curve.{name}"] = pl.Series(values, dtype=pl.List(pl.Float32))

@@ -18,6 +18,7 @@ from krogh.models.base import Parameters
 from krogh.tasks.mixing import GOLDEN, mixed
 from krogh.training.losses import find_loss
 
+GROUP, GROUP_SHARE = 8, 16  # trials of a block that need something of their own are served in groups of such a size
 Over = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -72,6 +73,28 @@ def over_block(block: int) -> Over:
         return lifted
 
     return lift
+
+
+def for_some(
+    wanted: Bool[Array, " block"], block: int, function: Callable[..., Array], arguments: tuple[Any, ...], other: Array
+) -> Array:
+    """`function` of the `wanted` trials of a block, in groups until none is left; `other` for the rest."""
+    if block == 1:  # a real branch: a compiler may move the work of a loop's body in front of the loop
+        return jax.lax.cond(wanted[0], over_block(1)(function), lambda *_: other, *arguments)
+    group = max(min(block, GROUP), block // GROUP_SHARE)
+    over = over_block(group)
+
+    def some(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        left, found = carry
+        chosen = jnp.nonzero(left, size=group, fill_value=block)[0]
+        new = over(function)(*_rows(arguments, chosen))
+        return left.at[chosen].set(False, mode="drop"), found.at[chosen].set(new, mode="drop")
+
+    return jax.lax.while_loop(lambda carry: jnp.any(carry[0]), some, (wanted, other))[1]
+
+
+def _rows(tree: PyTree, chosen: Int[Array, " group"]) -> Any:
+    return jax.tree.map(lambda leaf: jnp.take(leaf, chosen, axis=0, mode="clip"), tree)
 
 
 def train_block(trials: Trial, constants: Constants, states: State, over: Over) -> State:

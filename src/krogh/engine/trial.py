@@ -7,25 +7,28 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, PRNGKeyArray, UInt32
+from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 
+from krogh.engine.shapes import checked_shapes
 from krogh.errors import require, require_integer
 from krogh.models.base import Model, Parameters
-from krogh.probes.base import Probe
+from krogh.probes.base import Moment, Probe
 from krogh.tasks.base import Examples, Task
 from krogh.training.stopping import EXACT
 from krogh.training.training import Training
 from krogh.values import Value, data, structure
 
 INIT, DATA, VALIDATION, NOISE = 0, 1, 2, 3
+PROBED = 1024
+"""Of a larger validation sample probes see the first so many examples."""
 
 
 class Trial(Value):
     """One training run.
 
     All randomness comes from `seed` (examples, validation) and `init_seed` (weights; the same unless given),
-    so a trial's weights and data depend on the trial alone. With `probes`, a curve is kept: one row at step 0
-    and one every `probe_every` steps.
+    so a trial's weights and data depend on the trial alone. With `probes`, a curve is kept: one row at step 0,
+    one every `probe_every` steps, and one at the step at which the trial ends.
     """
 
     task: Task
@@ -59,10 +62,9 @@ class Trial(Value):
         self.init_seed = None if init_seed is None else _checked_seed("init_seed", init_seed)
         every = probe_every or self.training.stopping.check_every
         self.probe_every = every if self.probes else 0
-        self.probe_rows = 1 + int(self.training.stopping.budget) // every if self.probes else 0
-        self._check()
+        self.probe_rows = 1 + int(self.row(self.training.stopping.budget)) if self.probes else 0
 
-    def _check(self) -> None:
+    def __check_init__(self) -> None:
         self.model.check(self.task)
         self.training.check(self.task, self.model)
         stopping = self.training.stopping
@@ -71,8 +73,6 @@ class Trial(Value):
         require(solvable, f"{obstacle}; or ask for less than accuracy=1.0")
         once = not self.probes or stopping.restarts == 1
         require(once, f"a curve belongs to one run: give probes or restarts={stopping.restarts}, not both")
-        names = set(jax.eval_shape(lambda: self.initial_params()))
-        self.training.optimiser.check(names)
         for probe in self.probes:
             probe.check(self.task, self.model)
         if self.probes:
@@ -83,6 +83,7 @@ class Trial(Value):
                 f"probe_every must be a multiple of check_every={stopping.check_every}; "
                 f"got probe_every={self.probe_every}",
             )
+        self.training.optimiser.check(set(checked_shapes(self)))
 
     def key(self, stream: int) -> PRNGKeyArray:
         """The key of one of the trial's random streams."""
@@ -105,6 +106,24 @@ class Trial(Value):
             return self.task.decode(self.task.population())
         wanted = stopping.size(self.task) if size is None else size
         return self.task.decode(self.task.test(self.key(VALIDATION), wanted))
+
+    def moment(self, params: Parameters, loss: Float[Array, ""], step: Int[Array, ""]) -> Moment:
+        """What a probe sees of the trial when it has these weights."""
+        whole = self.training.stopping.size(self.task) <= PROBED
+        seen = self.validation(None if whole else PROBED)
+        return Moment(self.task, self.model, params, self.initial_params(), seen, loss, step)
+
+    def scheduled(self, step: Any) -> Any:
+        """Whether the curve has a row at `step` even if the trial goes on."""
+        return step % self.probe_every == 0
+
+    def scheduled_steps(self) -> list[int]:
+        """The steps of the curve's rows, as far as a trial may come."""
+        return [place * self.probe_every for place in range(self.probe_rows)]
+
+    def row(self, step: Any) -> Any:
+        """The curve's row for `step`: how many scheduled steps come before it."""
+        return -(-step // self.probe_every)
 
     def curve_columns(self) -> tuple[str, ...]:
         return tuple(name for probe in self.probes for name in probe.columns(self.task))

@@ -35,8 +35,25 @@ def start(trial: Trial) -> State:
         earlier=jnp.zeros((), jnp.int32),
         loss=jnp.full((), jnp.nan, jnp.float32),
         curve=jnp.full((trial.probe_rows, len(trial.curve_columns())), jnp.nan, jnp.float32),
+        snapshots={
+            name: jnp.full((len(trial.snapshots), *leaf.shape), jnp.nan, leaf.dtype)
+            for name, leaf in params.items()
+            if trial.snapshots
+        },
     )
+    if trial.snapshots:
+        state = snapped(trial, state)
     return probed(trial, state) if trial.probes else state
+
+
+def snapped(trial: Trial, state: State) -> State:
+    """The state with the present weights kept, if this step is one of the trial's snapshots."""
+    here = state.step == jnp.asarray(trial.snapshots, jnp.int32)
+
+    def kept(now: Array, old: Array) -> Array:
+        return jnp.where(here.reshape(-1, *(1,) * now.ndim), now[None], old)
+
+    return state._replace(snapshots=jax.tree.map(kept, state.params, state.snapshots))
 
 
 def probed(trial: Trial, state: State) -> State:
@@ -66,6 +83,9 @@ def advance_block(trials: Trial, states: State, rounds: Int[Array, ""], block: i
         before = states.status == RUNNING
         states = train_block(trials, constants, states, over)
         states = check_block(trials, constants, states, block)
+        if trials.snapshots:
+            keeping = before & jnp.isin(states.step, jnp.asarray(trials.snapshots, jnp.int32))
+            states = jax.lax.cond(jnp.any(keeping), lambda old: over(snapped)(trials, old), lambda old: old, states)
         if trials.probes:
             # All running trials of a block stand at the same round modulo a probe's (chunks are multiples of it), so
             # they are probed together. Those that have just ended wait for the end of the chunk, unless one is all.

@@ -38,6 +38,7 @@ class State(NamedTuple):
     earlier: Int[Array, ""]
     loss: Float[Array, ""]
     curve: Float[Array, "rows columns"]
+    snapshots: Parameters
 
 
 class Constants(NamedTuple):

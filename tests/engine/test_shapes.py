@@ -90,10 +90,10 @@ def test_logits_of_the_wrong_number_are_refused():
 
 def test_an_error_must_be_one_number_per_example(base):
     class Total(Parity):
-        def error(self, prediction, truth):
-            return jnp.mean(super().error(prediction, truth))
+        def judge(self, prediction, examples):
+            return jnp.mean(self.error(prediction, examples.truth))
 
-    with pytest.raises(KroghError, match=r"Total.error must give one number per example, \[7\] here; got \[\]"):
+    with pytest.raises(KroghError, match=r"error of Total must be one number per example, \[7\] here; got \[\]"):
         krogh.Trial(Total(n=6, k=2), base.model, base.training)
 
 

@@ -35,7 +35,7 @@ STANDARD_ERRORS = 6.0
 def errors(trial: Trial, params: Parameters, raw: Raw) -> Float[Array, " size"]:
     """The error of each of the raw examples."""
     examples = trial.task.decode(raw)
-    return trial.task.error(trial.model.predict(params, examples.x), examples.truth)
+    return trial.task.judge(trial.model.predict(params, examples.x), examples)
 
 
 def whole_sample(trial: Trial) -> tuple[Raw, Bool[Array, "slices width"]]:
@@ -142,7 +142,7 @@ def _restarted(trials: Trial, states: State, running: Bool[Array, " block"], blo
         zero = jnp.zeros((), jnp.int32)
         return state._replace(
             params=params,
-            memory=trial.training.optimiser.init(params),
+            memory=trial.training.optimiser.init(trial.training.trained(params)),
             status=jnp.full((), RUNNING, jnp.int32),
             step=zero,
             streak=zero,

@@ -24,7 +24,7 @@ def start(trial: Trial) -> State:
     params = trial.initial_params()
     state = State(
         params=params,
-        memory=trial.training.optimiser.init(params),
+        memory=trial.training.optimiser.init(trial.training.trained(params)),
         sample=trial.training.regime.sample(trial.task, trial.key(DATA)),
         step=jnp.zeros((), jnp.int32),
         status=jnp.full((), RUNNING, jnp.int32),

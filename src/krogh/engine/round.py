@@ -123,7 +123,7 @@ def frozen(running: Bool[Array, " block"], new: PyTree, old: PyTree) -> PyTree:
 
 
 def train_round(trial: Trial, constants: Constants, state: State) -> Trained:
-    """`check_every` optimiser steps of one trial: θ ← θ + update(∇ mean loss)."""
+    """`check_every` optimiser steps of one trial: θ ← θ + update(∇ mean loss). Frozen parameters take no part in it."""
     training = trial.training
     loss, optimiser = find_loss(training.loss), training.optimiser
     every = training.stopping.check_every
@@ -133,9 +133,11 @@ def train_round(trial: Trial, constants: Constants, state: State) -> Trained:
         params, memory = carry
         number, fed = inputs
         raw, weight = training.regime.batch(trial.task, state.sample, fed)
-        x, y, _ = trial.task.decode(raw)
+        examples = trial.task.decode(raw)
+        x, y = examples.x, examples.y
 
-        def objective(params: Parameters) -> Float[Array, ""]:
+        def objective(moving: Parameters) -> Float[Array, ""]:
+            params = moving | fixed
             if trial.model.noisy:
                 prediction = trial.model.forward(params, x, mixed(noise ^ mixed(number.astype(jnp.uint32))))
             else:
@@ -148,7 +150,9 @@ def train_round(trial: Trial, constants: Constants, state: State) -> Trained:
         value, gradient = jax.value_and_grad(objective)(params)
         return optimiser.update(gradient, memory, params, number), value
 
+    trained = training.trained(state.params)
+    fixed = {name: state.params[name] for name in training.frozen}
     numbers = state.step + jnp.arange(every, dtype=jnp.int32)
     fed = training.regime.feed(trial.task, constants.key, state.step, every)
-    (params, memory), losses = jax.lax.scan(step, (state.params, state.memory), (numbers, fed))
-    return Trained(params, memory, jnp.mean(losses))
+    (trained, memory), losses = jax.lax.scan(step, (trained, state.memory), (numbers, fed))
+    return Trained(trained | fixed, memory, jnp.mean(losses))

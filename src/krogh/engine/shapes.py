@@ -96,10 +96,10 @@ def _check_prediction(trial: Trial, prediction: Any, examples: Examples) -> None
         f"{model} predicts {shown} for {_text(examples.x.shape)} inputs of {task}; the loss {loss!r} of labels "
         f"{_text(labels)} needs {needed}",
     )
-    error = jax.eval_shape(trial.task.error, prediction, examples.truth)
+    error = jax.eval_shape(trial.task.judge, prediction, examples)
     require(
         getattr(error, "shape", None) == (EXAMPLES,),
-        f"{task}.error must give one number per example, {_text((EXAMPLES,))} here; got "
+        f"the error of {task} must be one number per example, {_text((EXAMPLES,))} here; got "
         f"{_text(getattr(error, 'shape', ()))} for predictions {shown} and truth {_text(examples.truth.shape)}",
     )
 

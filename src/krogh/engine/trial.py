@@ -94,7 +94,7 @@ class Trial(Value):
                 f"probe_every must be a multiple of check_every={stopping.check_every}; "
                 f"got probe_every={self.probe_every}",
             )
-        self.training.optimiser.check(set(checked_shapes(self)))
+        self.training.check_names(checked_shapes(self))
 
     def key(self, stream: int) -> PRNGKeyArray:
         """The key of one of the trial's random streams."""

@@ -14,6 +14,7 @@ curve.step, ...    with probes: lists, one entry per probed step, the last one a
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,9 @@ import polars as pl
 
 from krogh.engine.checking import CONVERGED, OUTCOMES
 from krogh.engine.cohort import Trials, stack
+from krogh.engine.inheriting import Weights
 from krogh.engine.lane import Finished, Usage
-from krogh.engine.run import run_cohort
+from krogh.engine.run import run_cohorts
 from krogh.engine.trial import Trial
 from krogh.errors import require
 from krogh.values import structure_of
@@ -93,18 +95,32 @@ def as_cohorts(trials: Iterable[Trial] | Iterable[Trials] | Trial | Trials) -> l
     return [(cohort, np.arange(end - len(cohort), end)) for cohort, end in zip(cohorts, ends, strict=True)]
 
 
-def run(trials: Iterable[Trial] | Iterable[Trials] | Trial | Trials, *, usage: Usage | None = None) -> pl.DataFrame:
+def run(
+    trials: Iterable[Trial] | Iterable[Trials] | Trial | Trials,
+    *,
+    usage: Usage | None = None,
+    weights: Weights | None = None,
+) -> pl.DataFrame:
     """Train the trials, all of a structure as one program, and return one row per trial.
 
         table = krogh.run(krogh.sweep(trial, seed=range(100)))
         table["convergence_time"].median()
 
-    Rows come in the order of the trials given.
+    Rows come in the order of the trials given. `weights` receives the weights that the trials end with, and those of
+    their snapshots; trials that begin with others' weights find them there, or are trained after them in one call.
     """
+    pairs = as_cohorts(trials)
+    cohorts, ids = [cohort for cohort, _ in pairs], [cohort.ids() for cohort, _ in pairs]
+    everyone = [np.arange(len(cohort)) for cohort in cohorts]
     tables = []
-    for cohort, places in as_cohorts(trials):
-        ids = cohort.ids()
-        for part in run_cohort(cohort, usage=usage):
-            records = recorded(cohort, ids, part).with_columns(pl.Series(ORDER, places[part.position]))
-            tables.append(with_fields(cohort, part.position, records).collect())
+    keep = weights is not None
+    with closing(run_cohorts(cohorts, everyone, usage=usage, keep_weights=keep, weights_of=weights)) as records:
+        for place, part in records:
+            if part is None:
+                continue
+            cohort, places = pairs[place]
+            if weights is not None:
+                weights.add(ids[place], cohort.template.snapshots, part)
+            table = recorded(cohort, ids[place], part).with_columns(pl.Series(ORDER, places[part.position]))
+            tables.append(with_fields(cohort, part.position, table).collect())
     return pl.concat(tables, how="diagonal_relaxed").sort(ORDER).drop(ORDER) if tables else pl.DataFrame()

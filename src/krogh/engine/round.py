@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt32
 
+from krogh.engine.start import masked
 from krogh.engine.trial import Trial
 from krogh.models.base import Parameters
 from krogh.tasks.mixing import GOLDEN, mixed
@@ -123,7 +124,10 @@ def frozen(running: Bool[Array, " block"], new: PyTree, old: PyTree) -> PyTree:
 
 
 def train_round(trial: Trial, constants: Constants, state: State) -> Trained:
-    """`check_every` optimiser steps of one trial: θ ← θ + update(∇ mean loss). Frozen parameters take no part in it."""
+    """`check_every` optimiser steps of one trial: θ ← θ + update(∇ mean loss).
+
+    Frozen parameters take no part in it, and entries that the trial's start has masked stay 0.
+    """
     training = trial.training
     loss, optimiser = find_loss(training.loss), training.optimiser
     every = training.stopping.check_every
@@ -148,10 +152,12 @@ def train_round(trial: Trial, constants: Constants, state: State) -> Trained:
             return training.penalised(value, trial.model, params)
 
         value, gradient = jax.value_and_grad(objective)(params)
-        return optimiser.update(gradient, memory, params, number), value
+        moved, memory = optimiser.update(masked(gradient, masks), memory, params, number)
+        return (masked(moved, masks), memory), value
 
     trained = training.trained(state.params)
     fixed = {name: state.params[name] for name in training.frozen}
+    masks = trial.start.masks()
     numbers = state.step + jnp.arange(every, dtype=jnp.int32)
     fed = training.regime.feed(trial.task, constants.key, state.step, every)
     (trained, memory), losses = jax.lax.scan(step, (trained, state.memory), (numbers, fed))

@@ -56,7 +56,7 @@ def _checked(trial: Trial) -> Shapes:
     _check_prediction(trial, prediction, examples)
     seen = jax.ShapeDtypeStruct((), jnp.float32), jax.ShapeDtypeStruct((), jnp.int32)
     for probe in trial.probes:
-        measured = jax.eval_shape(lambda *seen, probe=probe: probe.measure(trial.moment(*seen)), params, *seen)
+        measured = jax.eval_shape(lambda *seen, probe=probe: probe.measure(trial.moment(*seen)), params, params, *seen)
         _check_measurement(trial, probe, measured)
     return params
 

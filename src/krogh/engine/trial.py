@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 
 from krogh.engine.shapes import checked_shapes
+from krogh.engine.start import Drawn, Start
 from krogh.errors import require, require_integer
 from krogh.models.base import Model, Parameters
 from krogh.probes.base import Moment, Probe
@@ -29,9 +30,10 @@ PROBED = 1024
 class Trial(Value):
     """One training run.
 
-    All randomness comes from `seed` (examples, validation) and `init_seed` (weights; the same unless given),
-    so a trial's weights and data depend on the trial alone. With `probes`, a curve is kept: one row at step 0,
-    one every `probe_every` steps (every check unless given), and one at the step at which the trial ends.
+    Its weights come from its `start`: drawn, given, or another trial's. All randomness comes from `seed` (examples,
+    validation) and `init_seed` (weights; the same unless given), so a trial's weights and data depend on the trial
+    alone. With `probes`, a curve is kept: one row at step 0, one every `probe_every` steps (every check unless given),
+    and one at the step at which the trial ends.
 
     `snapshots` are steps at which the weights are kept, as far as the trial comes, and at which the curve has a row;
     with them and no `probe_every` it has no others between its first and its last.
@@ -40,6 +42,7 @@ class Trial(Value):
     task: Task
     model: Model
     training: Training
+    start: Start
     probes: tuple[Probe, ...]
     seed: UInt32[Array, ""] = data(np.uint32)
     init_seed: UInt32[Array, ""] | None = data(np.uint32, optional=True)
@@ -59,12 +62,15 @@ class Trial(Value):
         probes: tuple[Probe, ...] = (),
         probe_every: int = 0,
         snapshots: Iterable[int] = (),
+        start: Start | None = None,
         probe_rows: int = 0,
     ):
         require(isinstance(task, Task), f"a trial needs a task; got {task!r}")
         require(isinstance(model, Model), f"a trial needs a model; got {model!r}")
         self.task, self.model = task, model
         self.training = Training() if training is None else training
+        self.start = Drawn() if start is None else start
+        require(isinstance(self.start, Start), f"start must be Drawn(), Given(...) or Inherited(...); got {start!r}")
         self.probes = tuple(probes)
         self.seed = _checked_seed("seed", seed)
         self.init_seed = None if init_seed is None else _checked_seed("init_seed", init_seed)
@@ -84,6 +90,8 @@ class Trial(Value):
             once = not given or stopping.restarts == 1
             word = "probes" if name == "curve" else "snapshots"
             require(once, f"a {name} belongs to one run: give {word} or restarts={stopping.restarts}, not both")
+        fresh = isinstance(self.start, Drawn) or stopping.restarts == 1
+        require(fresh, f"later runs draw their weights: give a start or restarts={stopping.restarts}, not both")
         for probe in self.probes:
             probe.check(self.task, self.model)
         if self.probes:
@@ -94,7 +102,9 @@ class Trial(Value):
                 f"probe_every must be a multiple of check_every={stopping.check_every}; "
                 f"got probe_every={self.probe_every}",
             )
-        self.training.check_names(checked_shapes(self))
+        shapes = checked_shapes(self)
+        self.training.check_names(shapes)
+        self.start.check(shapes)
 
     def key(self, stream: int) -> PRNGKeyArray:
         """The key of one of the trial's random streams."""
@@ -104,7 +114,8 @@ class Trial(Value):
     def initial_params(self, attempt: Int[Array, ""] | None = None) -> Parameters:
         """The trial's weights before training, or before a later one of its runs (attempt = 1, 2, ...)."""
         key = self.key(INIT)
-        return self.model.init(key if attempt is None else jax.random.fold_in(key, attempt), self.task)
+        drawn = self.model.init(key if attempt is None else jax.random.fold_in(key, attempt), self.task)
+        return self.start.begin(drawn)
 
     def noise(self) -> UInt32[Array, ""]:
         """The word that a noisy model's randomness in training begins with: other weights, other noise."""
@@ -118,11 +129,11 @@ class Trial(Value):
         wanted = stopping.size(self.task) if size is None else size
         return self.task.decode(self.task.test(self.key(VALIDATION), wanted))
 
-    def moment(self, params: Parameters, loss: Float[Array, ""], step: Int[Array, ""]) -> Moment:
+    def moment(self, params: Parameters, initial: Parameters, loss: Float[Array, ""], step: Int[Array, ""]) -> Moment:
         """What a probe sees of the trial when it has these weights."""
         whole = self.training.stopping.size(self.task) <= PROBED
         seen = self.validation(None if whole else PROBED)
-        return Moment(self.task, self.model, params, self.initial_params(), seen, loss, step)
+        return Moment(self.task, self.model, params, initial, seen, loss, step)
 
     @property
     def _lone_steps(self) -> tuple[int, ...]:

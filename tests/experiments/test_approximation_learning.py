@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 
 from krogh.errors import KroghError
 from krogh.experiments.approximation import circuit_learning
 from krogh.experiments.approximation.circuit_learning import CircuitLearning, Settings
 from krogh.lab import Results, figures
-from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.registry import EXPERIMENTS
 from krogh.tasks.circuits import random_circuit, truth_table
 

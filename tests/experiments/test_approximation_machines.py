@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import polars as pl
 import pytest
+from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 
 from krogh.errors import KroghError
 from krogh.experiments.approximation import machine_fidelity, machine_noise, position_codes, trace_drawing
@@ -18,7 +19,6 @@ from krogh.experiments.approximation.fidelity_runs import Settings, _longest, _s
 from krogh.experiments.approximation.machine_stepping import stepped
 from krogh.experiments.theorems import Demonstration, Tables
 from krogh.lab import figures
-from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.registry import EXPERIMENTS
 from krogh.tasks.machines import load_machine, trace
 from krogh.theory.all_layer import Scan

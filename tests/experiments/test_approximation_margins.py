@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 
 from krogh.errors import KroghError
 from krogh.experiments.approximation import bounds, chain, circuit_depth, circuit_width, common, perturbations
 from krogh.experiments.theorems import Demonstration, Tables, measured
 from krogh.lab import figures
-from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.registry import EXPERIMENTS
 from krogh.tasks.circuits import and_ladder
 from krogh.theory.all_layer import flips, perturbation_norm, plain_margin, subject_of

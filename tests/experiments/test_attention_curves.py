@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import polars as pl
 import pytest
+from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from matplotlib.figure import Figure as Drawing
 
 from krogh.engine import Trials
@@ -26,7 +27,6 @@ from krogh.experiments.attention.attention_weights import AttentionWeights
 from krogh.experiments.attention.parity import AttentionParity, plateau_shares
 from krogh.experiments.attention.validation_curves import ValidationCurves
 from krogh.lab import Experiment, Results, figures, run_study
-from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.lab.weights import write_weights
 
 SCALES = ("smoke", "laptop", "paper")

@@ -11,6 +11,8 @@ import jax
 import numpy as np
 import polars as pl
 import pytest
+from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
+from krogh.lab.measured import from_counts, points
 from matplotlib.figure import Figure as Drawing
 from scipy.special import expit
 
@@ -22,8 +24,6 @@ from krogh.experiments.attention.common import conjunction_trial, source_adam, s
 from krogh.experiments.attention.replay import replay, searching, stopping_rule
 from krogh.experiments.attention.sample_complexity import found_in
 from krogh.lab import Results, figures, run_study
-from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
-from krogh.lab.measured import from_counts, points
 from krogh.models.sparse_transformer import SparseTransformer
 from krogh.registry import EXPERIMENTS
 from krogh.tasks.consistency import consistent_sets

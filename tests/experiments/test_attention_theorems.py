@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from matplotlib.figure import Figure as Drawing
 
 import krogh.experiments  # noqa: F401  files them
@@ -18,7 +19,6 @@ from krogh.experiments.attention.construction_tables import growth_rates, growth
 from krogh.experiments.attention.constructions import NORMS
 from krogh.experiments.theorems import Tables, bend, exact, measured, slope, spread
 from krogh.lab import figures, run_study
-from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.registry import EXPERIMENTS
 from krogh.report import write_report
 from krogh.tasks.consistency import unique_probability

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from matplotlib.figure import Figure as Drawing
 from scipy.stats import norm
 
@@ -18,7 +19,6 @@ from krogh.engine.checking import CONVERGED, FAILED
 from krogh.engine.lane import Finished
 from krogh.engine.records import recorded, with_fields
 from krogh.lab import Experiment, Figure, Results, figures, run_study
-from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.lab.fits import scaling_fit
 from krogh.registry import EXPERIMENTS
 from krogh.report.read import read_study

@@ -6,13 +6,13 @@ import jax
 import numpy as np
 import polars as pl
 import pytest
+from krogh.lab.claim import claim
+from krogh.lab.statistics import proportion
 
 from krogh.engine import stack
 from krogh.engine.trial import Trial
 from krogh.errors import KroghError
 from krogh.lab import Results, run_study
-from krogh.lab.claim import claim
-from krogh.lab.statistics import proportion
 from krogh.lab.study import check_study
 from krogh.lab.weights import weight_ids
 

@@ -241,7 +241,7 @@ def is_stale(folder: Path) -> bool:
 
 def _conclude(experiment: Experiment[Any], tables: Tables[Any], folder: Path, summary: dict[str, Any]) -> Study:
     claims = experiment.judged(tables)
-    write_json(folder / "claims.json", {"schema": 1, "claims": [claim.as_json() for claim in claims]})
+    write_json(folder / "claims.json", {"schema": SCHEMA, "claims": [claim.as_json() for claim in claims]})
     write_json(folder / "study.json", summary)
     with figures.style():
         drawn = [_saved(figure, folder / "figures") for figure in experiment.figures(tables)]

@@ -232,7 +232,7 @@ class Chart:
         for panel in self.panels:
             if panel._keys:
                 panel.legend()
-            if not panel.ax.has_data():
+            if not (panel.ax.has_data() or panel.ax.tables):
                 panel.ax.set_visible(False)
         return Figure(self.name, self.title, caption, self.drawing, self._data() if data is None else data, alt)
 

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
-from krogh.experiments.approximation.common import NO_EXPERIMENTS
+from krogh.experiments.approximation.common import NO_EXPERIMENTS, SOLID
 from krogh.lab import (
     Chart,
     Claims,
@@ -158,7 +158,7 @@ class CircuitLearning(Experiment[Settings]):
             data.append(_data(penalty, counts, n))
         for width, given in found[last].items():
             cells = as_cells(given)
-            right.line(cells.sizes, cells.rates, f"w = {width}", style="-", width=1.7, key="legend", marker="o")
+            right.line(cells.sizes, cells.rates, f"w = {width}", key="legend", **SOLID)
         first = n.y[0].value
         if math.isfinite(first) and n.x[0] > 1:
             grown = [first * math.log(width) / math.log(n.x[0]) for width in n.x]

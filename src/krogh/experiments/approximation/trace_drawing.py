@@ -81,8 +81,8 @@ def draw_trace(name: str, word: str, table: pl.DataFrame) -> Figure:
     widths = [max(tape.shape[1], 8), *(max(len(names), 5) for _, names, _ in entries.values())]
     chart = Chart(
         "trace",
-        f"A run of {machine.name!r} and of its transformer",
-        headline=f"The tape of {machine.name!r} on {word!r}, and what the transformer holds after each step",
+        f"A run of {name!r} and of its transformer",
+        headline=f"The tape of {name!r} on {word!r}, and what the transformer holds after each step",
         source="SM paper, Sections 4.2 and C",
         columns=4,
         width=2.2 + 0.24 * sum(widths),

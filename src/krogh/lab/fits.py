@@ -231,6 +231,12 @@ def local_slopes(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
     return np.exp((u[1:] + u[:-1]) / 2), np.diff(v) / np.diff(u)
 
 
+def line_slope(x: ArrayLike, y: ArrayLike) -> float:
+    """The slope of the line through points that are not estimated, by least squares; NaN of fewer than two."""
+    u, v = np.asarray(x, float), np.asarray(y, float)
+    return float(np.polyfit(u, v, 1)[0]) if u.size > 1 else math.nan
+
+
 @dataclass(frozen=True)
 class CoarseScaling:
     """The bound t_c(n) <= c (n - n0)^alpha."""

@@ -6,6 +6,7 @@
     collecting.py   training what is missing, with progress
     folder.py       may this study be run into this folder?
     provenance.py   versions, device, time
+    sources.py      what results are made of: digests of modules
     store.py        records on disk, by the trials' identities
     statistics.py, survival.py, fits.py, times.py   statistics that know what censoring is
     sample_complexity.py, measured.py, growth.py    sample sizes, their intervals, and how they grow

@@ -34,7 +34,7 @@ UNTUNED: Any = {"xla_gpu_autotune_level": 0}
 LIBRARY: Any = UNTUNED | {"xla_gpu_enable_triton_gemm": False}
 TUNED_BLOCK = 1024
 RECENT = 16  # programs kept for a second run of the same structure
-FORGET_EVERY = 32  # programs; JAX keeps 0.7 MiB of how each was traced
+FORGET_EVERY = 32  # programs; of each JAX keeps some 0.7 MiB in its caches
 
 _LOCK = threading.Lock()
 _PROGRAMS: WeakValueDictionary[Any, Future[Any]] = WeakValueDictionary()

@@ -116,7 +116,7 @@ class PlannedStudy:
         """Make and store the tables that are not there, or that another source or other trials have made."""
         records = pl.scan_parquet(self.folder / "trials.parquet")
         ids = records.select("id").collect()["id"].to_numpy() if self.cohorts else np.zeros(0, np.uint64)
-        stamp = {"trials": digest(ids.tobytes().hex()).hex(), "sources": measure_sources(self.experiment)}
+        stamp = {"trials": digest(ids.tobytes().hex()).hex(), "sources": _digest(measure_sources(self.experiment))}
         known = (before or {}).get("measured", {}).get("stamp") == stamp
         results = Results(
             records,
@@ -237,7 +237,7 @@ def is_stale(folder: Path) -> bool:
     """Whether a study's claims and figures were made by another source of its experiment than the present one."""
     summary = read_study(folder)
     known = summary.get("status") == "complete" and summary.get("name") in EXPERIMENTS
-    return known and summary.get("concluded") != measure_sources(EXPERIMENTS[summary["name"]])
+    return known and summary.get("concluded") != _digest(measure_sources(EXPERIMENTS[summary["name"]]))
 
 
 def _conclude(experiment: Experiment[Any], tables: Tables[Any], folder: Path, summary: dict[str, Any]) -> Study:
@@ -246,7 +246,7 @@ def _conclude(experiment: Experiment[Any], tables: Tables[Any], folder: Path, su
     write_json(folder / "study.json", summary)
     with figures.style():
         drawn = [_saved(figure, folder / "figures") for figure in experiment.figures(tables)]
-    summary = {**summary, "figures": drawn, "concluded": measure_sources(experiment)}
+    summary = {**summary, "figures": drawn, "concluded": _digest(measure_sources(experiment))}
     write_json(folder / "study.json", summary)
     return Study(folder, str(summary["status"]), claims, summary)
 
@@ -318,6 +318,11 @@ def _accounting(
         "training_seconds": round(seconds, 3),
         "trial_steps_per_second": round(useful / seconds, 1) if seconds else 0.0,
     }
+
+
+def _digest(sources: dict[str, str]) -> str:
+    """One word for a whole table of sources."""
+    return digest(json.dumps(sources, sort_keys=True)).hex()
 
 
 def _joined(ids: list[np.ndarray]) -> np.ndarray:

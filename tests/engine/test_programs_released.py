@@ -89,7 +89,7 @@ def test_maps_and_memory_level_off(quick, monkeypatch):
 @pytest.mark.slow
 @needs_maps
 def test_hundreds_of_structures_in_one_process(quick):
-    check_level(train_many(range(1, 401)), warm=100, mebibytes=20)
+    check_level(train_many(range(1, 251)), warm=70, mebibytes=20)
 
 
 @pytest.mark.slow

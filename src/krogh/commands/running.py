@@ -17,6 +17,7 @@ from rich.table import Table
 
 from krogh import registry
 from krogh.commands.inspecting import parse_settings
+from krogh.engine.compiling import release
 from krogh.errors import KroghError, require, unknown
 from krogh.lab.claims import NOT_REPRODUCED, Claim
 from krogh.lab.collecting import Progress
@@ -70,6 +71,7 @@ def run_experiments(
             return 130
         _print_claims(console, study)
         studies.append(study)
+        release()  # what the next experiment needs is its own
     return _answer(studies, as_json=as_json, strict=strict)
 
 

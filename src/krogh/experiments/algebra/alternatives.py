@@ -30,7 +30,7 @@ from krogh.experiments.algebra.common import (
     say_distances,
     say_median,
 )
-from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, setting
+from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, setting
 from krogh.lab.estimate import exact
 from krogh.lab.experiment import Measures
 from krogh.models.pair_network import PairNetwork
@@ -267,7 +267,7 @@ def _comparison(p: int, table: pl.DataFrame, source: str) -> Figure:
     for panel, words in zip(chart, panels.values(), strict=True):
         panel.axes(x=words)
     chart[0].reference(1.0, "γ*", axis="x")
-    chart[0].reference(0.0, "", axis="x")
+    chart[0].ax.axvline(0, color=figures.MUTED, linewidth=0.8)
     chart[1].reference(2 / p, "flat: 2/p", axis="x")
     return chart.figure(
         "A dot per network. Normalised margin over the maximum γ* (negative where some pair is added wrongly); largest "

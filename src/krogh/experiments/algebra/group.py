@@ -154,17 +154,20 @@ class Composition(Experiment[Settings]):
             "theory": lambda: pl.DataFrame([theory_row(plan) for plan in plans]),
             "classes": lambda: pl.concat(map(class_table, plans)),
             "networks": lambda: pl.DataFrame([network_row(*one) for one in every()]),
-            "irreps": lambda: pl.DataFrame([row for one in every() for row in irrep_rows(*one)]),
+            "irreps": lambda: pl.DataFrame(
+                [
+                    {"group": plan.name, "seed": network.seed} | row
+                    for plan, network in every()
+                    for row in irrep_rows(plan, alive(network))
+                ]
+            ),
             "powers": lambda: pl.DataFrame([power_row(*one) for one in every()]),
         }
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         for theory in tables["theory"].iter_rows(named=True):
-            name, criteria, runs = (
-                theory["group"],
-                criteria_of(theory),
-                tables["networks"].filter(group=theory["group"]),
-            )
+            name, criteria = theory["group"], criteria_of(theory)
+            runs = tables["networks"].filter(group=name)
             head = f"{name} ({theory['remark']}): " if theory["remark"] else f"{name}: "
             part = say.about(f"{name}-", head, source=source_of(theory))
             say_bound(part, "bound", runs["highest"], f"γ* = {theory['max_margin']:.5g} ({theory['theorem']})")
@@ -283,11 +286,7 @@ def network_row(plan: Plan, network: Network) -> dict[str, Any]:
     """
     arrays = alive(network)
     lost: dict[str, Any] = dict.fromkeys(MEASURES, math.nan)
-    found = (
-        lost | {"failing": "no network"}
-        if arrays is None
-        else network_measures(plan, arrays, irrep_rows(plan, network))
-    )
+    found = lost | {"failing": "no network"} if arrays is None else network_measures(plan, arrays)
     curve = network.curve["normalised_margin"] / plan.best.value
     over_time = {
         "highest": highest_margin(network, found["ratio"], plan.best.value),
@@ -296,19 +295,17 @@ def network_row(plan: Plan, network: Network) -> dict[str, Any]:
     return {"group": plan.name, "seed": network.seed} | found | over_time
 
 
-def irrep_rows(plan: Plan, network: Network) -> list[dict[str, Any]]:
+def irrep_rows(plan: Plan, network: PairArrays | None) -> list[dict[str, Any]]:
     """Per irrep, the trivial one first: neurons, and the shares of Σ‖ω_i‖³ here, at the optimum and for λ → 0.
 
     A network that diverged has no neurons, and nan for its shares.
     """
-    arrays, characters = alive(network), characters_of(plan.group)
-    spectrum = None if arrays is None else network_spectrum(arrays, plan.group)
+    characters = characters_of(plan.group)
+    spectrum = None if network is None else network_spectrum(network, plan.group)
     counts = {} if spectrum is None else spectrum.counts()
     shares = dict.fromkeys(characters.irrep_names, math.nan) if spectrum is None else spectrum.shares()
     return [
         {
-            "group": plan.name,
-            "seed": network.seed,
             "irrep": name,
             "dimension": round(dimension),
             "neurons": int(counts.get(name, 0)),
@@ -320,9 +317,9 @@ def irrep_rows(plan: Plan, network: Network) -> list[dict[str, Any]]:
     ]
 
 
-def network_measures(plan: Plan, network: PairArrays, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The numbers of one network at the end, and the conditions of the certificate that fail; `rows` are its irreps."""
-    group, optimum = plan.group, plan.optimum
+def network_measures(plan: Plan, network: PairArrays) -> dict[str, Any]:
+    """The numbers of one network at the end, and the conditions of the certificate that fail."""
+    group, optimum, rows = plan.group, plan.optimum, irrep_rows(plan, network)
     spectrum = network_spectrum(network, group)
     powers = spectrum.largest[:, spectrum.kept]
     proof = certify(network, group)

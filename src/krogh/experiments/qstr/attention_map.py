@@ -140,7 +140,7 @@ class AttentionMap(Experiment[Settings]):
             about(
                 f"block-energy-{law}",
                 "the map is the block that compares index codes with position codes "
-                f"(mean attention to the right token at least {scores['retrieval_mean'].min():.3f}).",
+                f"(mean attention to the right token at least {scores['retrieval_mean'].to_numpy().min():.3f}).",
                 mean(scores["block_energy"], sample=law),
                 "mean over networks of ‖B‖²/‖W_QᵀW_K‖²",
                 at_least=0.9,

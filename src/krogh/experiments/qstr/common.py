@@ -70,7 +70,7 @@ class Panel:
     threshold: float
     smallest: int  # growth is judged from this N on
     largest: int
-    published: Mapping[str, Mapping[int, float]]
+    published: Mapping[str, Mapping[float, float]]
 
     @property
     def task(self) -> str:
@@ -84,7 +84,7 @@ class Panel:
     def source(self) -> str:
         return f"qSTR paper, Figure 1({self.letter})"
 
-    def samples(self, architecture: str) -> dict[int, float]:
+    def samples(self, architecture: str) -> dict[float, float]:
         """The source's n at each N; nothing for architectures that it does not have."""
         return {length: 1000 * value for length, value in self.published.get(architecture, {}).items()}
 
@@ -173,7 +173,7 @@ def draw_samples(
     *,
     batch_size: int,
     color: str,
-    published: Mapping[int, float] | None = None,
+    published: Mapping[float, float] | None = None,
     **look: Any,
 ) -> None:
     """Mean samples with their intervals, every run of `rows` as a thin line, the source's values as open circles."""
@@ -189,7 +189,7 @@ def missed(table: pl.DataFrame) -> str:
     return f"all {total} runs reached it" if not count else f"{count} of {total} runs did not reach it"
 
 
-def samples_table(curve: Curve, published: Mapping[int, float], **labels: str) -> pl.DataFrame:
+def samples_table(curve: Curve, published: Mapping[float, float], **labels: str) -> pl.DataFrame:
     """The curve as rows, with the source's values (null where it has none)."""
     rows = curve.table("N").rename({"value": "mean", "trials": "runs"}).with_columns(pl.col("N").cast(pl.Int64))
     known = pl.Series("published", [published.get(length) for length in rows["N"]], dtype=pl.Float64)

@@ -198,8 +198,8 @@ def curves_of(tables: Tables[Settings]) -> dict[str, tuple[Curve, Curve]]:
     return {name: (matched[name], simple[name]) for name in settings.architectures}
 
 
-def worst_factor(curve: Curve, known: Mapping[int, float]) -> Estimate:
+def worst_factor(curve: Curve, known: Mapping[float, float]) -> Estimate:
     """max over N of max(n/known, known/n), at the N that both have; infinite where one was not reached."""
-    both = [(n, known[int(length)]) for length, n in zip(curve.x, curve.y, strict=True) if length in known]
+    both = [(n, known[length]) for length, n in zip(curve.x, curve.y, strict=True) if length in known]
     factors = [factor for n, given in both for factor in (n / given, given / n)]
     return maximum(factors) if factors else unknown_estimate("no N is among the published ones")

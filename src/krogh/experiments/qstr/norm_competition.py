@@ -138,11 +138,12 @@ class NormCompetition(Experiment[Settings]):
         )
         self._norms(tables, enough.about(source=PROPOSED))
         ends = recurrent_width(int(signs["length"][-1]), int(signs["width"][-1]), 1.0, float(signs["lipschitz"][-1]))
+        steepest = float(np.max(signs["lipschitz"].to_numpy()))
         say(
             "printed-norm-floor",
             "The printed norm half of Proposition 8 does not hold for arbitrary Lipschitz read-outs: states of "
             f"norm 1 keep N = {signs['length'][0]} to {signs['length'][-1]} signs, read off with slope L ≤ "
-            f"{signs['lipschitz'].max():.3g} and U = I, while the ratio that it says is bounded grows (the repaired "
+            f"{steepest:.3g} and U = I, while the ratio that it says is bounded grows (the repaired "
             f"floor asks L‖U‖ ≥ {ends['norm_order'] * signs['lipschitz'][-1]:.2g}).",
             power_of(signs["length"], signs["ratio"]),
             "slope of ln(N/(L²‖U‖² ln(1+d_h))) on ln N",

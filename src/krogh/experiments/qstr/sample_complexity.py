@@ -44,7 +44,6 @@ from krogh.theory.predictions.token_limits import feedforward_floor
 from krogh.theory.predictions.token_transformer import transformer_samples
 
 OWN = ("architectures", "lengths", "seeds", "threshold", "check_every")  # settings that the simple panel has its own of
-NOUNS = {"transformer": "Transformer", "feedforward": "feedforward network"}
 FACTORS = {"above": "more than {:g} times", "at_least": "at least {:g} times", "at_most": "at most {:g} times"}
 
 
@@ -103,6 +102,11 @@ class Plan:
     budget: int
     evaluation: str
 
+    def noun(self, architecture: str) -> str:
+        """What was trained, in a sentence."""
+        named = {"recurrent": f"GRU of {self.settings.hidden} units", "feedforward": "feedforward network"}
+        return named.get(architecture, ARCHITECTURES[architecture].label)
+
     @property
     def same_network(self) -> bool:
         """Whether the recurrent network is the source's."""
@@ -147,8 +151,8 @@ class SampleComplexity(Experiment[Settings]):
     """Samples to a threshold against the sequence length, for every architecture and both index laws."""
 
     title = (
-        "Where each position names its own token, a Transformer learns from fewer samples than a recurrent network, "
-        "and that from fewer than a feedforward one"
+        "To look up each position's own token, a Transformer needs fewer samples than a recurrent network, and that "
+        "fewer than a feedforward one"
     )
     question = "How many samples does each architecture need to retrieve the token a prompt names, as prompts lengthen?"
     source = "qSTR paper, Figure 1"
@@ -301,7 +305,6 @@ class PanelClaims:
                 need(plan.lengths[-1], panel.largest, "is the largest N"),
             ],
         )
-        self.nouns = {**NOUNS, "recurrent": f"GRU of {settings.hidden} units"}
         self.long = [length for length in plan.lengths if length >= panel.smallest]
         ends = f"{self.long[0]}–{self.long[-1]}" if self.long else "none"
         whole = len(self.long) >= 2 and plan.lengths[0] <= panel.smallest
@@ -319,7 +322,7 @@ class PanelClaims:
         words = "more samples than" if bound == {"above": 1.0} else f"{_factor(bound)} as many samples as"
         self.say(
             f"{over}-over-{under}",
-            f"at N = {length} the {self.nouns[over]} needs {words} the {self.nouns[under]}.",
+            f"at N = {length} the {self.plan.noun(over)} needs {words} the {self.plan.noun(under)}.",
             self.curves[over].at(length) / self.curves[under].at(length),
             f"n({over}) / n({under}) at N = {length}",
             **bound,
@@ -333,7 +336,7 @@ class PanelClaims:
         known, panel = self.plan.panel.exponent(architecture), self.plan.panel
         self.say(
             f"{architecture}-growth",
-            f"for {self.over} the {self.nouns[architecture]}'s samples grow as a power of N that is "
+            f"for {self.over} the {self.plan.noun(architecture)}'s samples grow as a power of N that is "
             f"{_factor(bound).removesuffix(' times')}.",
             exponent(self.curves[architecture].only(self.long)),
             f"slope of ln n on ln N, {self.over}",
@@ -349,7 +352,8 @@ class PanelClaims:
         first, last = self._ends()
         self.say(
             f"{architecture}-growth",
-            f"from N = {first} to {last} the {self.nouns[architecture]}'s samples grow to {_factor(bound)} as many.",
+            f"from N = {first} to {last} the {self.plan.noun(architecture)}'s samples grow to {_factor(bound)} as "
+            "many.",
             self._grown(architecture),
             f"n({last}) / n({first})",
             needs=[self.range],
@@ -365,8 +369,8 @@ class PanelClaims:
         both = " and ".join(f"{self._published_growth(one)} ({one})" for one in (under, over))
         self.say(
             f"{under}-grows-less",
-            f"from N = {first} to {last} the {self.nouns[under]}'s samples grow by a smaller factor than the "
-            f"{self.nouns[over]}'s.",
+            f"from N = {first} to {last} the {self.plan.noun(under)}'s samples grow by a smaller factor than the "
+            f"{self.plan.noun(over)}'s.",
             self._grown(over) / self._grown(under),
             f"n({over}) at N = {last} over N = {first} / the same of n({under})",
             above=1.0,
@@ -415,7 +419,8 @@ def _draw_panel(chart: Chart, plan: Plan, table: pl.DataFrame) -> pl.DataFrame:
     for name, curve in curves_of(table, plan).items():
         known, drawn = plan.panel.samples(name) if plan.same_task else {}, ARCHITECTURES[name]
         rows = own.filter(architecture=name)
-        draw_samples(axes, rows, curve, drawn.label, batch_size=batch_size, color=drawn.color, published=known)
+        label = plan.noun(name) if name == "recurrent" else drawn.label
+        draw_samples(axes, rows, curve, label, batch_size=batch_size, color=drawn.color, published=known)
         data.append(samples_table(curve, known, panel=plan.name, architecture=name))
     # What was not reached is known to lie beyond the budget, which must not flatten what was.
     highest = own["convergence_time"].max() or plan.budget

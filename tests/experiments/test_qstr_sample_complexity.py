@@ -300,7 +300,7 @@ def test_the_public_code_s_law_is_a_setting():
     "samples, batch, every, steps", [(1_000_000, 64, 10, 15_630), (640, 64, 10, 10), (641, 64, 10, 20)]
 )
 def test_budget_in_whole_checks(samples, batch, every, steps):
-    assert common.budget_steps(samples, batch, every) == steps
+    assert common.OnlineSettings(budget=samples, batch_size=batch).steps(every) == steps
 
 
 # --- the law of the test prompts ----------------------------------------------------------------------------

@@ -8,7 +8,7 @@ which the mean squared error on a test sample, drawn once per run, is at most a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from krogh.errors import require_integer
-from krogh.lab import Curve, figures, groups, times_of
+from krogh.engine import Trial
+from krogh.lab import Curve, figures, groups, need, setting, times_of
 from krogh.lab.charts import Panel as Axes
 from krogh.lab.curves import exact_curve
 from krogh.lab.estimate import Estimate, minimum, normal, unknown_estimate
@@ -126,13 +126,6 @@ def retrieval(
     return TokenRegression(length, dimension, link, codes, index_law=index_law, evaluation=evaluation)
 
 
-def budget_steps(samples: int, batch_size: int, check_every: int) -> int:
-    """The first checked step at which `samples` have been consumed."""
-    for word, number in (("budget", samples), ("batch_size", batch_size), ("check_every", check_every)):
-        require_integer(word, number, 1)
-    return -(-samples // (batch_size * check_every)) * check_every
-
-
 def rate_of(architecture: str, hidden: int) -> float:
     """The source's rate; for a GRU of other than 500 units in inverse proportion to its width.
 
@@ -142,24 +135,47 @@ def rate_of(architecture: str, hidden: int) -> float:
     return SOURCE_RATE * SOURCE_HIDDEN / hidden if architecture == "recurrent" else SOURCE_RATE
 
 
-def online_training(
-    architecture: str,
-    hidden: int,
-    *,
-    threshold: float,
-    check_every: int,
-    budget: int,
-    validation: int,
-    batch_size: int,
-) -> Training:
-    """The source's training until the test error is at most `threshold`, with a budget in samples."""
-    stopping = Stopping(
-        budget=budget_steps(budget, batch_size, check_every),
-        error=threshold,
-        check_every=check_every,
-        validation=validation,
-    )
-    return Training(Adam(rate_of(architecture, hidden), decay=0.01), Online(batch_size), stopping, loss="square")
+@dataclass(frozen=True)
+class OnlineSettings:
+    """What experiments on sample complexity have in common."""
+
+    hidden: int = setting(SOURCE_HIDDEN, "GRU units per direction", least=1)
+    dimension: int = setting(SOURCE_DIMENSION, "token dimension d", least=1)
+    validation: int = setting(5_000, "test prompts", least=1)
+    budget: int = setting(1_000_000, "samples after which a run has not reached the threshold", least=1)
+    batch_size: int = setting(64, "fresh prompts per step", least=1)
+    code_seed: int = setting(0, "which table of positional codes", least=0)
+
+    def steps(self, check_every: int) -> int:
+        """The budget in steps: the first checked one at which so many samples have been consumed."""
+        return -(-self.budget // (self.batch_size * check_every)) * check_every
+
+    def trial(
+        self, architecture: str, length: int, index_law: str, evaluation: str, *, threshold: float, check_every: int
+    ) -> Trial:
+        """The source's task, network and training until the test error is at most `threshold`."""
+        stopping = Stopping(
+            budget=self.steps(check_every), error=threshold, check_every=check_every, validation=self.validation
+        )
+        optimiser = Adam(rate_of(architecture, self.hidden), decay=0.01)
+        return Trial(
+            retrieval(length, self.dimension, index_law, evaluation, self.code_seed),
+            ARCHITECTURES[architecture].build(self.hidden),
+            Training(optimiser, Online(self.batch_size), stopping, loss="square"),
+        )
+
+    def lacking(self, panel: Panel, *, seeds: int, threshold: float, lengths: Sequence[int]) -> list[str]:
+        """What these settings lack to decide what the source says in a panel."""
+        same = self.dimension == SOURCE_DIMENSION and threshold == panel.threshold
+        other = (
+            f"the source's values are for d = {SOURCE_DIMENSION} and a test error of {panel.threshold:g}; these for "
+            f"d = {self.dimension} and {threshold:g}"
+        )
+        return [
+            need(seeds, FEWEST_RUNS, "runs per point"),
+            "" if same else other,
+            need(max(lengths), panel.largest, "is the largest N"),
+        ]
 
 
 # --- curves of samples ----------------------------------------------------------------------------------------

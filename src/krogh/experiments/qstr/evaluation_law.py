@@ -13,22 +13,17 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from krogh.engine import Trial, Trials, sweep
+from krogh.engine import Trials, sweep
 from krogh.experiments.qstr.common import (
     ARCHITECTURES,
-    FEWEST_RUNS,
     PANELS,
     SOURCE_ARCHITECTURES,
-    SOURCE_DIMENSION,
-    SOURCE_HIDDEN,
-    budget_steps,
+    OnlineSettings,
     draw_samples,
     missed,
-    online_training,
-    retrieval,
     samples_table,
 )
-from krogh.lab import Chart, Claims, Curve, Experiment, Figure, Tables, experiment, figures, need, setting
+from krogh.lab import Chart, Claims, Curve, Experiment, Figure, Tables, experiment, figures, setting
 from krogh.lab.curves import mean_samples
 from krogh.lab.estimate import Estimate, maximum, unknown_estimate
 
@@ -38,20 +33,14 @@ CLOSE = {"transformer": 1.5, "feedforward": 1.6}  # factors within which the pub
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(OnlineSettings):
     architectures: tuple[str, ...] = setting(
         SOURCE_ARCHITECTURES, "whose runs are judged by both laws", distinct=True, among=ARCHITECTURES
     )
     lengths: tuple[int, ...] = setting((2, 4, 6, 8, 10, 12), "sequence lengths N", distinct=True, least=2)
     seeds: int = setting(5, "runs per point", least=1)
-    hidden: int = setting(SOURCE_HIDDEN, "GRU units per direction", least=1)
-    dimension: int = setting(SOURCE_DIMENSION, "token dimension d", least=1)
     threshold: float = setting(PANEL.threshold, "test error to reach", above=0)
     check_every: int = setting(10, "steps between two checks", least=1)
-    validation: int = setting(5_000, "test prompts", least=1)
-    budget: int = setting(1_000_000, "samples after which a run has not reached the threshold", least=1)
-    batch_size: int = setting(64, "fresh prompts per step", least=1)
-    code_seed: int = setting(0, "which table of positional codes", least=0)
 
 
 @experiment("qstr/evaluation-law")
@@ -81,33 +70,24 @@ class EvaluationLaw(Experiment[Settings]):
     )
 
     def trials(self, settings: Settings) -> Iterator[Trials]:
-        for name, architecture in ARCHITECTURES.items():
+        for name in ARCHITECTURES:
             for length in sorted(settings.lengths, reverse=True) if name in settings.architectures else ():
                 for law in LAWS:
-                    task = retrieval(length, settings.dimension, PANEL.index_law, law, settings.code_seed)
-                    training = online_training(
+                    trial = settings.trial(
                         name,
-                        settings.hidden,
+                        length,
+                        PANEL.index_law,
+                        law,
                         threshold=settings.threshold,
                         check_every=settings.check_every,
-                        budget=settings.budget,
-                        validation=settings.validation,
-                        batch_size=settings.batch_size,
                     )
-                    trial = Trial(task, architecture.build(settings.hidden), training)
                     label = {"architecture": name, "judged_on": law}
                     yield from sweep(trial, seed=range(settings.seeds), label=label)
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         settings, length = tables.settings, max(tables.settings.lengths)
-        same = settings.dimension == SOURCE_DIMENSION and settings.threshold == PANEL.threshold
-        other = f"the source's values are for d = {SOURCE_DIMENSION} and a test error of {PANEL.threshold:g}"
         say = say.about(
-            needs=[
-                need(settings.seeds, FEWEST_RUNS, "runs per point"),
-                "" if same else other,
-                need(length, PANEL.largest, "is the largest N"),
-            ]
+            needs=settings.lacking(PANEL, seeds=settings.seeds, threshold=settings.threshold, lengths=settings.lengths)
         )
         for name, (matched, simple) in curves_of(tables).items():
             change = matched.at(length) / simple.at(length)
@@ -191,7 +171,7 @@ def curves_of(tables: Tables[Settings]) -> dict[str, tuple[Curve, Curve]]:
             x="task.length",
             by="architecture",
             batch_size=settings.batch_size,
-            budget=budget_steps(settings.budget, settings.batch_size, settings.check_every),
+            budget=settings.steps(settings.check_every),
         )
         for law in LAWS
     )

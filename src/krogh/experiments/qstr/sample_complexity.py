@@ -19,24 +19,22 @@ from typing import Any, Literal
 
 import polars as pl
 
-from krogh.engine import Trial, Trials, sweep
+from krogh.engine import Trials, sweep
 from krogh.experiments.qstr.common import (
     ARCHITECTURES,
-    FEWEST_RUNS,
     MEANINGS,
     PANELS,
     SOURCE_ARCHITECTURES,
     SOURCE_DIMENSION,
     SOURCE_HIDDEN,
+    OnlineSettings,
     Panel,
-    budget_steps,
     draw_samples,
     missed,
-    online_training,
     retrieval,
     samples_table,
 )
-from krogh.lab import Chart, Claims, Curve, Experiment, Figure, Tables, experiment, need, setting
+from krogh.lab import Chart, Claims, Curve, Experiment, Figure, Tables, experiment, setting
 from krogh.lab.charts import Panel as Axes
 from krogh.lab.curves import mean_samples
 from krogh.lab.fits import exponent
@@ -48,7 +46,7 @@ FACTORS = {"above": "more than {:g} times", "at_least": "at least {:g} times", "
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(OnlineSettings):
     panels: tuple[str, ...] = setting(
         ("general", "simple"), "1STR (Figure 1a) and simple-1STR (Figure 1b)", distinct=True, among=PANELS
     )
@@ -72,24 +70,18 @@ class Settings:
     )
     seeds: int = setting(5, "runs per point of the general panel", least=1)
     simple_seeds: int = setting(5, "runs per point of the simple panel", least=1)
-    hidden: int = setting(SOURCE_HIDDEN, "GRU units per direction", least=1)
-    dimension: int = setting(SOURCE_DIMENSION, "token dimension d", least=1)
     threshold: float = setting(0.7, "test error to reach, general panel (0 is always predicted with error 1)", above=0)
     simple_threshold: float = setting(0.02, "test error to reach, simple panel", above=0)
     check_every: int = setting(10, "steps between two checks, general panel", least=1)
     simple_check_every: int = setting(100, "steps between two checks, simple panel", least=1)
-    validation: int = setting(5_000, "test prompts", least=1)
-    budget: int = setting(1_000_000, "samples after which a run has not reached the threshold", least=1)
-    batch_size: int = setting(64, "fresh prompts per step", least=1)
     evaluation: Literal["matched", "shared"] = setting(
         "matched", "prompts that the general panel is judged on: its own, or simple-1STR as in the public code"
     )
-    code_seed: int = setting(0, "which table of positional codes", least=0)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a panel trains at given settings; `budget` in steps."""
+    """What a panel trains at given settings."""
 
     name: str
     panel: Panel
@@ -99,7 +91,6 @@ class Plan:
     seeds: int
     threshold: float
     check_every: int
-    budget: int
     evaluation: str
 
     def noun(self, architecture: str) -> str:
@@ -126,9 +117,8 @@ def plans_of(settings: Settings) -> list[Plan]:
         architectures, lengths, seeds, threshold, every = (getattr(settings, head + word) for word in OWN)
         # Prompts of simple-1STR are what the other law would judge on as well.
         evaluation = settings.evaluation if name == "general" else "matched"
-        budget = budget_steps(settings.budget, settings.batch_size, every)
         plans.append(
-            Plan(name, PANELS[name], settings, architectures, tuple(sorted(lengths)), seeds, threshold, every, budget,
+            Plan(name, PANELS[name], settings, architectures, tuple(sorted(lengths)), seeds, threshold, every,
                  evaluation)
         )  # fmt: skip
     return plans
@@ -141,7 +131,7 @@ def curves_of(table: pl.DataFrame, plan: Plan) -> dict[str, Curve]:
         x="task.length",
         by=("panel", "architecture"),
         batch_size=plan.settings.batch_size,
-        budget=plan.budget,
+        budget=plan.settings.steps(plan.check_every),
     )
     return {name: found[plan.name, name] for name in plan.architectures}
 
@@ -199,21 +189,18 @@ class SampleComplexity(Experiment[Settings]):
         longest_first = sorted(
             ((length, plan) for plan in plans for length in plan.lengths), key=lambda piece: -piece[0]
         )
-        for name, architecture in ARCHITECTURES.items():
+        for name in ARCHITECTURES:
             for length, plan in longest_first:
                 if name not in plan.architectures:
                     continue
-                task = retrieval(length, settings.dimension, plan.panel.index_law, plan.evaluation, settings.code_seed)
-                training = online_training(
+                trial = settings.trial(
                     name,
-                    settings.hidden,
+                    length,
+                    plan.panel.index_law,
+                    plan.evaluation,
                     threshold=plan.threshold,
                     check_every=plan.check_every,
-                    budget=settings.budget,
-                    validation=settings.validation,
-                    batch_size=settings.batch_size,
                 )
-                trial = Trial(task, architecture.build(settings.hidden), training)
                 label = {"panel": plan.name, "architecture": name}
                 yield from sweep(trial, seed=range(plan.seeds), label=label)
 
@@ -289,21 +276,13 @@ class PanelClaims:
     """
 
     def __init__(self, plan: Plan, curves: dict[str, Curve], say: Claims):
-        settings, panel = plan.settings, plan.panel
+        panel = plan.panel
         self.plan, self.curves = plan, curves
-        other = (
-            f"the source's values are for d = {SOURCE_DIMENSION} and a test error of {panel.threshold:g}; these for "
-            f"d = {settings.dimension} and {plan.threshold:g}"
-        )
         self.say = say.about(
             f"{plan.name}-",
             f"{panel.task} ({MEANINGS[panel.index_law]}): ",
             source=panel.source,
-            needs=[
-                need(plan.seeds, FEWEST_RUNS, "runs per point"),
-                "" if plan.same_task else other,
-                need(plan.lengths[-1], panel.largest, "is the largest N"),
-            ],
+            needs=plan.settings.lacking(panel, seeds=plan.seeds, threshold=plan.threshold, lengths=plan.lengths),
         )
         self.long = [length for length in plan.lengths if length >= panel.smallest]
         ends = f"{self.long[0]}–{self.long[-1]}" if self.long else "none"
@@ -423,7 +402,7 @@ def _draw_panel(chart: Chart, plan: Plan, table: pl.DataFrame) -> pl.DataFrame:
         draw_samples(axes, rows, curve, label, batch_size=batch_size, color=drawn.color, published=known)
         data.append(samples_table(curve, known, panel=plan.name, architecture=name))
     # What was not reached is known to lie beyond the budget, which must not flatten what was.
-    highest = own["convergence_time"].max() or plan.budget
+    highest = own["convergence_time"].max() or plan.settings.steps(plan.check_every)
     axes.ax.set_ylim(0, 1.08 * float(highest) * batch_size)  # type: ignore[arg-type]
     axes.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1000:g}"))
     return pl.concat(data)

@@ -315,7 +315,7 @@ class PanelClaims:
         known, panel = self.plan.panel.exponent(architecture), self.plan.panel
         self.say(
             f"{architecture}-growth",
-            f"for {self.over} the {self.plan.noun(architecture)}'s samples grow as a power of N that is "
+            f"for {self.over} the samples of the {self.plan.noun(architecture)} grow as a power of N that is "
             f"{_factor(bound).removesuffix(' times')}.",
             exponent(self.curves[architecture].only(self.long)),
             f"slope of ln n on ln N, {self.over}",
@@ -331,7 +331,7 @@ class PanelClaims:
         first, last = self._ends()
         self.say(
             f"{architecture}-growth",
-            f"from N = {first} to {last} the {self.plan.noun(architecture)}'s samples grow to {_factor(bound)} as "
+            f"from N = {first} to {last} the samples of the {self.plan.noun(architecture)} grow to {_factor(bound)} as "
             "many.",
             self._grown(architecture),
             f"n({last}) / n({first})",
@@ -348,8 +348,8 @@ class PanelClaims:
         both = " and ".join(f"{self._published_growth(one)} ({one})" for one in (under, over))
         self.say(
             f"{under}-grows-less",
-            f"from N = {first} to {last} the {self.plan.noun(under)}'s samples grow by a smaller factor than the "
-            f"{self.plan.noun(over)}'s.",
+            f"from N = {first} to {last} the samples of the {self.plan.noun(under)} grow by a smaller factor than "
+            f"those of the {self.plan.noun(over)}.",
             self._grown(over) / self._grown(under),
             f"n({over}) at N = {last} over N = {first} / the same of n({under})",
             above=1.0,

@@ -401,3 +401,18 @@ def growth_evidence(curve: Curve, favoured: Growth = "logarithmic", rival: Growt
     worse, better = (_over_draws(law, curve)[2] for law in (rival, favoured))
     value = float(aic(values[0], count) - aic(values[1], count))
     return _evidence(value, aic(worse, count) - aic(better, count), curve)
+
+
+# --- lines through numbers that are exact ---------------------------------------------------------------------
+
+
+def line_slope(x: ArrayLike, y: ArrayLike) -> float:
+    """The slope of the line through the points, by least squares."""
+    return float(np.polyfit(np.asarray(x, np.float64), np.asarray(y, np.float64), 1)[0])
+
+
+def line_bend(x: ArrayLike, y: ArrayLike) -> float:
+    """How far the points are from the line through them, at most, as a share of the range of y; 0 on a line."""
+    u, v = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    left = v - np.polyval(np.polyfit(u, v, 1), u)
+    return float(np.abs(left).max() / np.ptp(v))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 
 from krogh.engine import Trial
 from krogh.errors import KroghError
@@ -17,7 +18,6 @@ from krogh.experiments.algebra.alternatives import Alternatives, predicted_ratio
 from krogh.experiments.algebra.cyclic_memorisers import compared, departed, departures, memoriser_cohorts
 from krogh.experiments.algebra.norms import Norms
 from krogh.lab import Results, figures
-from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.tasks.groups import cyclic as cyclic_group
 from krogh.theory.constructions.algebra_arrays import cyclic_network, memoriser_network
 from krogh.theory.margins import PairArrays, max_margin_cyclic, neuron_efficiency, normalised_margin

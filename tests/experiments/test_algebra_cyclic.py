@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 
 from krogh.engine import Trial
 from krogh.errors import KroghError
@@ -23,7 +24,6 @@ from krogh.experiments.algebra.cyclic_measures import (
 )
 from krogh.experiments.algebra.cyclic_runs import never_exceeded, over_seeds
 from krogh.lab import Results, figures, run_study
-from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.report.read import read_study
 from krogh.tasks.groups import cyclic
 from krogh.theory.constructions.algebra_arrays import cyclic_network, cyclic_neuron, memoriser_network

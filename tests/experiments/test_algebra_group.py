@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import polars as pl
 import pytest
+from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 
 from krogh.errors import KroghError
 from krogh.experiments.algebra import group, group_plan, group_schedule
@@ -21,7 +22,6 @@ from krogh.experiments.algebra.group_measures import IRREPS, MEASURES, Measured,
 from krogh.experiments.algebra.group_plan import Plan, plan_of
 from krogh.experiments.algebra.group_schedule import padded_doublings
 from krogh.lab import Results, figures
-from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.registry import EXPERIMENTS
 from krogh.tasks.groups import Group, from_table, load_group
 from krogh.theory.constructions.algebra_groups import group_network

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 
 from krogh.engine import Trial
 from krogh.errors import KroghError
 from krogh.experiments.algebra.cyclic_measures import PARITY_MEASURES, parity_measures
 from krogh.experiments.algebra.parity_features import ParityFeatures, Settings, measured
 from krogh.lab import Results, figures
-from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.theory.constructions.algebra_arrays import parity_network
 from krogh.theory.margins import ParityProblem, PowerArrays, finite_lambda, max_margin_parity
 from krogh.training.presets import MARGIN_PRESETS

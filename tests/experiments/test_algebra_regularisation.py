@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 
 from krogh.errors import KroghError
 from krogh.experiments.algebra import regularisation
 from krogh.experiments.algebra.regularisation import Settings, deviation, judge
 from krogh.lab import Results, figures
-from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.registry import EXPERIMENTS
 from krogh.theory.constructions.algebra_groups import group_network
 from krogh.theory.margins import finite_lambda

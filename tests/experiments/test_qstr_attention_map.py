@@ -8,11 +8,11 @@ import jax
 import numpy as np
 import polars as pl
 import pytest
+from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 
 from krogh.errors import KroghError
 from krogh.experiments.qstr.attention_map import AttentionMap, Settings, judge, mapped, scores_of, task_of
 from krogh.lab import Results, figures, run_study
-from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 
 SMALL = {"length": 6, "dimension": 3, "samples": 64, "networks": 3, "validation": 32, "prompts": 16, "epochs": 1}
 GOOD = {"block_energy": 0.99, "diagonal": 35.0, "diagonal_dominance": 6.0, "error": 0.04, "retrieval_mean": 0.8}

@@ -9,6 +9,8 @@ import jax
 import numpy as np
 import polars as pl
 import pytest
+from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
+from krogh.lab.measured import from_runs
 
 import krogh.experiments  # noqa: F401  files them
 from krogh.engine import Trial
@@ -18,8 +20,6 @@ from krogh.engine.records import recorded, with_fields
 from krogh.errors import KroghError
 from krogh.experiments.qstr import common, drawing, evaluation_law, sample_complexity
 from krogh.lab import Results, figures, run_study
-from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
-from krogh.lab.measured import from_runs
 from krogh.registry import EXPERIMENTS
 from krogh.tasks import paper_dimension
 from krogh.values import replaced, structure_of

@@ -11,13 +11,13 @@ import jax
 import numpy as np
 import polars as pl
 import pytest
+from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 
 from krogh.engine.trial import DATA, VALIDATION
 from krogh.errors import KroghError
 from krogh.experiments.qstr import heads, length, norm_competition, recurrent_width, span
 from krogh.experiments.qstr.networks import over_prompts, over_runs, scaled, spread_places
 from krogh.lab import Experiment, Results, figures, run_study
-from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.registry import EXPERIMENTS
 from krogh.theory.predictions.token_limits import head_floor
 

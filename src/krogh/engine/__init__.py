@@ -6,6 +6,8 @@
     checking.py   converged, failed or diverged?
     program.py    everything that happens on the device between two looks from the host
     memory.py     how many trials are in flight
+    compiling.py  programs, compiled ahead of time and released when nobody needs them
+    disk.py       programs kept for the next process
     lane.py       one device's slots: fill, advance, harvest, compact
     run.py        workers that take lanes in turn, on every device
     records.py    what trials leave behind, as a table

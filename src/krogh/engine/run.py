@@ -26,7 +26,7 @@ import numpy as np
 from krogh.engine.cohort import Trials
 from krogh.engine.compiling import requested
 from krogh.engine.lane import Finished, Lane, Usage, Waiting
-from krogh.engine.memory import Plan, plan
+from krogh.engine.memory import Plan, plan, program_key
 from krogh.errors import KroghError
 
 LANES_PER_GPU = 2
@@ -65,6 +65,7 @@ class _Work:
     size: Plan | None
     memory_limit: int | None
     keep_weights: bool
+    programs: set[Future[Any]]  # shared by all lanes of the structure, and gone with the last of them
     usage: Usage = field(default_factory=Usage)
     lane: Lane | None = None
     program: Future[Any] | None = None
@@ -79,6 +80,7 @@ class _Work:
         if self.lane is None and self.program is None and self.waiting.left():
             self.program, first = requested(self.cohort.template, self.planned(), self.device)
             self.usage.compilations += first
+            self.programs.add(self.program)
 
     @property
     def ready(self) -> bool:
@@ -92,7 +94,9 @@ class _Work:
                 return
             try:
                 if self.lane is None:
-                    self.lane = Lane(self.cohort, self.planned(), self.device, self.keep_weights, self.usage)
+                    self.lane = Lane(
+                        self.cohort, self.planned(), self.device, self.keep_weights, self.usage, self.programs
+                    )
                 self.lane.refill(self.waiting)
                 if not len(self.lane.in_flight):
                     return
@@ -213,6 +217,7 @@ def run_cohorts(
     """
     usage = Usage() if usage is None else usage
     work: list[_Work] = []
+    programs: dict[Any, set[Future[Any]]] = {}
     for place, (cohort, wanted) in enumerate(zip(cohorts, positions, strict=True)):
         count = wanted.expected if isinstance(wanted, Waiting) else len(wanted)
         devices = _lanes_for(count, place) if count else []
@@ -221,10 +226,12 @@ def run_cohorts(
         waiting = wanted if isinstance(wanted, Waiting) else Waiting(np.asarray(wanted), shares)
         fitted = cohort.fitted() if count else cohort
         share = -(-count // max(1, len(devices)))
+        held = programs.setdefault(program_key(fitted.template), set()) if count else set()
         work += [
-            _Work(place, fitted, waiting, share, device, plan_override, memory_limit, keep_weights)
+            _Work(place, fitted, waiting, share, device, plan_override, memory_limit, keep_weights, held)
             for device in devices
         ]
+    programs.clear()  # each is held by its lanes alone, and released when the last of them has ended
     if not work:
         return
     agenda = _Agenda(work, usage)

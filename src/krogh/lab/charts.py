@@ -97,10 +97,11 @@ class Panel:
         **look: Any,
     ) -> None:
         """Estimates with the band of their 95% intervals; the source's values at the same x as open circles."""
-        self.band(curve.x, curve.low, curve.value, curve.high, label, color=color, key=key, **look)
+        chosen = self.color() if color is None else color
+        self.band(curve.x, curve.low, curve.value, curve.high, label, color=chosen, key=key, **look)
         shown = {x: y for x, y in (published or {}).items() if x in curve.x}
         if shown:
-            self.source_points(shown, self.ax.lines[-1].get_color() if color is None else color, label)
+            self.source_points(shown, chosen, label)
 
     def band(
         self,
@@ -232,7 +233,7 @@ class Chart:
         for panel in self.panels:
             if panel._keys:
                 panel.legend()
-            if not panel.ax.has_data():
+            if not (panel.ax.has_data() or panel.ax.tables):
                 panel.ax.set_visible(False)
         return Figure(self.name, self.title, caption, self.drawing, self._data() if data is None else data, alt)
 

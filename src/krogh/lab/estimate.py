@@ -236,23 +236,40 @@ def log(estimate: Estimate) -> Estimate:
     return estimate.map(lambda x: np.log(np.maximum(x, 0.0)))
 
 
-def minimum(estimates: Sequence[Estimate]) -> Estimate:
-    """The smallest of several numbers."""
-    return _extreme(estimates, np.minimum)
-
-
 def maximum(estimates: Sequence[Estimate]) -> Estimate:
-    """The largest of several numbers."""
-    return _extreme(estimates, np.maximum)
+    """The largest of several numbers.
 
-
-def _extreme(estimates: Sequence[Estimate], extreme: Any) -> Estimate:
+    The largest of k noisy values lies too high, most of all where the numbers are equal: the lower end is the largest
+    of their lower ends at a k-th of the risk (one of k may fail by chance), the upper end the largest of the upper.
+    Taking the largest of every draw would cover three equal medians in 80% of cases.
+    """
     require(len(estimates), "an extreme needs at least one estimate; got none")
+    if len(estimates) == 1:
+        return estimates[0]
+    values = [one.value for one in estimates]
+    value = math.nan if any(map(math.isnan, values)) else max(values)
+    rules = "; ".join(dict.fromkeys(one.rule for one in estimates if one.rule))
+    samples = {name: count for one in estimates for name, count in one.samples.items()}
+    ordered = [(np.sort(one.least), np.sort(one.most)) for one in estimates]
 
-    def both(a: Estimate, b: Estimate) -> Estimate:
-        return _combined(a, b, extreme, lambda a, b: (extreme(a.least, b.least), extreme(a.most, b.most)))
+    def lower(a: Floats) -> Floats:
+        return functools.reduce(np.maximum, [_order_statistic(least, a / len(estimates)) for least, _ in ordered])
 
-    return functools.reduce(both, estimates)
+    def upper(a: Floats) -> Floats:
+        return functools.reduce(np.maximum, [-_order_statistic(-most[::-1], a) for _, most in ordered])
+
+    return tails(value, lower, upper, samples, f"extreme of {len(estimates)}; {rules}")
+
+
+def minimum(estimates: Sequence[Estimate]) -> Estimate:
+    """The smallest of several numbers; see `maximum`."""
+    return -maximum([-one for one in estimates])
+
+
+def _order_statistic(ordered: Floats, share: Floats) -> Floats:
+    """The draw below which a share of all lies, rounded down."""
+    place = np.floor((ordered.size + 1) * share + 1e-9).astype(int) - 1
+    return ordered[np.clip(place, 0, ordered.size - 1)]
 
 
 # --- streams --------------------------------------------------------------------------------------------------
@@ -452,9 +469,11 @@ def tails(
     """A number whose one-sided ends are known: it lies above `lower(a)` with confidence 1-a, and below `upper(a)`."""
     share = levels_of("\x1f".join(samples), rule)
     with np.errstate(all="ignore"):
-        least = np.where(share <= 0.5, lower(np.minimum(share, 0.5)), value)
-        most = np.where(share > 0.5, upper(np.minimum(1 - share, 0.5)), value)
-    return Estimate(float(value), *_known(np.minimum(least, value), np.maximum(most, value)), samples, rule)
+        least = np.where(share <= 0.5, np.minimum(lower(np.minimum(share, 0.5)), value), value)
+        most = np.where(share > 0.5, np.maximum(upper(np.minimum(1 - share, 0.5)), value), value)
+    if np.isnan(value):  # nothing is known of the middle: every draw has both ends
+        least, most = lower(np.minimum(share, 1 - share)), upper(np.minimum(share, 1 - share))
+    return Estimate(float(value), *_known(least, most), samples, rule)
 
 
 def normal(value: float, deviation: float, count: int, *, sample: Hashable | None = None, trials: int = 1) -> Estimate:
@@ -474,8 +493,9 @@ def drawn(
     most: ArrayLike | None = None,
     horizon: float = math.inf,
 ) -> Estimate:
-    """Draws that were made elsewhere; one that is undefined (NaN) may be anything."""
+    """DRAWS numbers that were drawn elsewhere (or one); one that is undefined (NaN) may be anything."""
     least = np.asarray(draws, float)
+    require(least.shape in ((DRAWS,), (1,)), f"an estimate has {DRAWS} draws, so that all combine; got {least.shape}")
     return Estimate(
         float(value), *_known(least, least if most is None else np.asarray(most, float)), samples, rule, horizon
     )

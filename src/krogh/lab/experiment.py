@@ -55,6 +55,9 @@ class Tables(Mapping[str, pl.DataFrame], Generic[S]):
             found = self._tables[name] = pl.read_parquet(found)
         return found
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._tables
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._tables)
 

@@ -231,6 +231,19 @@ def local_slopes(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
     return np.exp((u[1:] + u[:-1]) / 2), np.diff(v) / np.diff(u)
 
 
+def line_slope(x: ArrayLike, y: ArrayLike) -> float:
+    """The slope of the line through points that are not estimated, by least squares; NaN of fewer than two."""
+    u, v = np.asarray(x, float), np.asarray(y, float)
+    return float(np.polyfit(u, v, 1)[0]) if u.size > 1 else math.nan
+
+
+def line_bend(x: ArrayLike, y: ArrayLike) -> float:
+    """How far the points are from the line through them, at most, as a share of the range of y; 0 on a line."""
+    u, v = np.asarray(x, float), np.asarray(y, float)
+    left = v - np.polyval(np.polyfit(u, v, 1), u)
+    return float(np.abs(left).max() / np.ptp(v))
+
+
 @dataclass(frozen=True)
 class CoarseScaling:
     """The bound t_c(n) <= c (n - n0)^alpha."""
@@ -401,18 +414,3 @@ def growth_evidence(curve: Curve, favoured: Growth = "logarithmic", rival: Growt
     worse, better = (_over_draws(law, curve)[2] for law in (rival, favoured))
     value = float(aic(values[0], count) - aic(values[1], count))
     return _evidence(value, aic(worse, count) - aic(better, count), curve)
-
-
-# --- lines through numbers that are exact ---------------------------------------------------------------------
-
-
-def line_slope(x: ArrayLike, y: ArrayLike) -> float:
-    """The slope of the line through the points, by least squares."""
-    return float(np.polyfit(np.asarray(x, np.float64), np.asarray(y, np.float64), 1)[0])
-
-
-def line_bend(x: ArrayLike, y: ArrayLike) -> float:
-    """How far the points are from the line through them, at most, as a share of the range of y; 0 on a line."""
-    u, v = np.asarray(x, np.float64), np.asarray(y, np.float64)
-    left = v - np.polyval(np.polyfit(u, v, 1), u)
-    return float(np.abs(left).max() / np.ptp(v))

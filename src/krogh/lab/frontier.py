@@ -87,6 +87,17 @@ def _curves(sizes: tuple[float, ...], p: float) -> _Curves:
     return _Curves(np.log(rates), np.log1p(-rates), crossings, np.searchsorted(sizes, crossings), np.log(weights))
 
 
+class Smallest(NamedTuple):
+    """The smallest candidate that reaches p, and the ends of its interval; `inf` is "not reached"."""
+
+    value: float
+    low: float
+    high: float
+
+    def contains(self, size: float) -> bool:
+        return self.low <= size <= self.high
+
+
 @dataclass(frozen=True)
 class Rule:
     """When a search may stop: after `least` trials once the interval of m_p at `level` is narrow, or after `budget`.
@@ -167,7 +178,7 @@ class Frontier:
             self._chances = chances.astype(float)
         return self._chances
 
-    def interval(self, level: float | None = None) -> tuple[float, float, float]:
+    def interval(self, level: float | None = None) -> Smallest:
         """The posterior median of the smallest size that reaches p, and the ends of its central interval.
 
         On the candidates, `inf` being "not reached". The ends are rounded outwards: they hold at least `level`.
@@ -176,7 +187,7 @@ class Frontier:
         require_fraction("level", level)
         tail, up_to, sizes = (1 - level) / 2, np.cumsum(self.chances()), np.append(self.sizes, math.inf)
         low, middle, high = (int(np.searchsorted(up_to, at)) for at in (tail + 1e-12, 0.5, 1 - tail - 1e-12))
-        return float(sizes[middle]), float(sizes[low]), float(sizes[high])
+        return Smallest(float(sizes[middle]), float(sizes[low]), float(sizes[high]))
 
     def crossing(self, sample: str = "") -> Estimate:
         """m_p itself, between the sizes too: posterior median and draws; `sample` names the problem.
@@ -198,9 +209,9 @@ class Frontier:
     @property
     def narrow(self) -> bool:
         """Whether the interval is as narrow as the rule wants it."""
-        _, low, high = self.interval()
-        first, last = (np.searchsorted(self.sizes, end) for end in (low, high))
-        by_ratio = self.rule.ratio is not None and high <= low * self.rule.ratio
+        found = self.interval()
+        first, last = (np.searchsorted(self.sizes, end) for end in (found.low, found.high))
+        by_ratio = self.rule.ratio is not None and found.high <= found.low * self.rule.ratio
         return bool(last - first <= 1 or by_ratio)
 
     @property

@@ -35,7 +35,8 @@ from krogh.lab.experiment import TRIALS, Experiment, Tables
 from krogh.lab.folder import SCHEMA, check_folder, locked, made, read_study, refusing, unfinished
 from krogh.lab.provenance import device_in_words, now, versions
 from krogh.lab.results import Results
-from krogh.lab.sources import changes_in_words, sources_of, sources_of_trials
+from krogh.lab.sources import changes as source_changes
+from krogh.lab.sources import measure_sources, trial_sources
 from krogh.lab.store import Store, temporary_beside, write_json, write_parquet
 from krogh.registry import EXPERIMENTS
 from krogh.values import digest
@@ -115,7 +116,7 @@ class PlannedStudy:
         """Make and store the tables that are not there, or that another source or other trials have made."""
         records = pl.scan_parquet(self.folder / "trials.parquet")
         ids = records.select("id").collect()["id"].to_numpy() if self.cohorts else np.zeros(0, np.uint64)
-        stamp = {"trials": digest(ids.tobytes().hex()).hex(), "sources": sources_of([type(self.experiment)])}
+        stamp = {"trials": digest(ids.tobytes().hex()).hex(), "sources": _digest(measure_sources(self.experiment))}
         known = (before or {}).get("measured", {}).get("stamp") == stamp
         results = Results(
             records,
@@ -165,7 +166,7 @@ def plan_study(
     settings = experiment.settings(scale, changes)
     cohorts = list(experiment.trials(settings))
     folder = Path(out) / experiment.name
-    sources = sources_of_trials(cohort.template for cohort in cohorts)
+    sources = trial_sources(cohort.template for cohort in cohorts)
     head = {
         "schema": SCHEMA,
         "name": experiment.name,
@@ -204,7 +205,7 @@ def _with_changed_sources(
     folder: Path, before: dict[str, Any], head: dict[str, Any], stale: str
 ) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     """What an earlier run of other sources is worth: nothing is mixed or reused without a word."""
-    changed = changes_in_words(before.get("sources", {}), head["sources"])
+    changed = source_changes(before.get("sources", {}), head["sources"])
     store = Store(folder / "cohorts")
     if stale == RETRAIN:
         for path in (*store.files(), *(folder / "weights").glob("*.safetensors")):
@@ -236,16 +237,16 @@ def is_stale(folder: Path) -> bool:
     """Whether a study's claims and figures were made by another source of its experiment than the present one."""
     summary = read_study(folder)
     known = summary.get("status") == "complete" and summary.get("name") in EXPERIMENTS
-    return known and summary.get("concluded") != sources_of([EXPERIMENTS[summary["name"]]])
+    return known and summary.get("concluded") != _digest(measure_sources(EXPERIMENTS[summary["name"]]))
 
 
 def _conclude(experiment: Experiment[Any], tables: Tables[Any], folder: Path, summary: dict[str, Any]) -> Study:
     claims = experiment.judged(tables)
-    write_json(folder / "claims.json", {"schema": 1, "claims": [claim.as_json() for claim in claims]})
+    write_json(folder / "claims.json", {"schema": SCHEMA, "claims": [claim.as_json() for claim in claims]})
     write_json(folder / "study.json", summary)
     with figures.style():
         drawn = [_saved(figure, folder / "figures") for figure in experiment.figures(tables)]
-    summary = {**summary, "figures": drawn, "concluded": sources_of([type(experiment)])}
+    summary = {**summary, "figures": drawn, "concluded": _digest(measure_sources(experiment))}
     write_json(folder / "study.json", summary)
     return Study(folder, str(summary["status"]), claims, summary)
 
@@ -317,6 +318,11 @@ def _accounting(
         "training_seconds": round(seconds, 3),
         "trial_steps_per_second": round(useful / seconds, 1) if seconds else 0.0,
     }
+
+
+def _digest(sources: dict[str, str]) -> str:
+    """One word for a whole table of sources."""
+    return digest(json.dumps(sources, sort_keys=True)).hex()
 
 
 def _joined(ids: list[np.ndarray]) -> np.ndarray:

@@ -197,4 +197,4 @@ def _flips(head: Construction, length: int, s: int) -> tuple[float, float]:
 def _last_slope(own: pl.DataFrame) -> float:
     """The slope of log influence on log T over the last factor of ten."""
     last = own.filter(pl.col("length") * 10 >= own["length"].max())
-    return line_slope(np.log(last["length"]), np.log(last["influence"])) if len(last) > 1 else math.nan
+    return line_slope(np.log(last["length"]), np.log(last["influence"]))

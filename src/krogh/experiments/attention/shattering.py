@@ -7,7 +7,6 @@ of signs themselves are realised by any norm, with a margin that vanishes.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -102,7 +101,7 @@ class Shattering(Experiment[Settings]):
             source_value=f"≥ 1/(1+√(π/8)) = {LEAST_ATTENTION:.4f}",
         )
         long = heads.filter(pl.col("length") >= LONG)
-        power = line_slope(np.log(long["length"]), np.log(long["needed"])) if len(long) > 1 else math.nan
+        power = line_slope(np.log(long["length"]), np.log(long["needed"]))
         say(
             "norm-needed",
             f"The least ‖w_QK‖ with which a head attends to its position with the share {LEAST_ATTENTION:.3f} "

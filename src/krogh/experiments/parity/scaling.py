@@ -10,6 +10,8 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import polars as pl
+
 from krogh.engine import Trial, Trials, sweep
 from krogh.errors import require
 from krogh.lab import Chart, Claims, Curve, Experiment, Figure, Tables, curves, experiment, need, setting
@@ -137,6 +139,7 @@ class Scaling(Experiment[Settings]):
                 f"statistics; a curve ends where more than half of the seeds fail within {settings.budget:,} steps. "
                 f"Batch {settings.batch_size}, rate {RATES[name]:g}, a check every {CHECK_EVERY} steps on "
                 f"{settings.validation} examples.",
+                _data(tables["trials"].filter(configuration=name), by_k),
             )
 
 
@@ -144,6 +147,16 @@ def medians(tables: Tables[Settings]) -> dict[str, dict[int, Curve]]:
     """configuration → k → the median time against n, in the order of the settings."""
     found = curves(tables["trials"], by=("configuration", "task.k"), x="task.n")
     return {name: {k: found[name, k] for k in sorted(tables.settings.ks)} for name in tables.settings.configurations}
+
+
+def _data(trials: pl.DataFrame, by_k: dict[int, Curve]) -> pl.DataFrame:
+    """Every point, those beyond the budget too, with the share of trials that converged."""
+    rows = [
+        curve.table("n").rename({"value": "median"}).select(pl.lit(k).alias("k"), pl.all()) for k, curve in by_k.items()
+    ]
+    solved = pl.col("convergence_time").is_not_null().mean().alias("success_rate")
+    rates = trials.group_by(k=pl.col("task.k").cast(pl.Int32), n=pl.col("task.n").cast(pl.Float64)).agg(solved)
+    return pl.concat(rows).with_columns(pl.col("k").cast(pl.Int32)).join(rates, on=["k", "n"], maintain_order="left")
 
 
 def _range(curve: Curve) -> str:

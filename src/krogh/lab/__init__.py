@@ -9,6 +9,7 @@
     times.py, survival.py        the shape of a sample of convergence times
     sample_complexity.py         success counts and where they cross a rate
     frontier.py, search.py, searching.py   the smallest size that succeeds, by a search that trains a fraction
+    replay.py       such a search on trials that were all trained already: what it would have found and spent
     claims.py       a statistic, a threshold and a verdict
     charts.py       figures that gather the data they draw; figures.py, labels.py: one look for all
     study.py        an experiment at a scale, run into a folder, resumed and judged from it

@@ -309,18 +309,23 @@ def unknown_estimate(why: str) -> Estimate:
     return Estimate(math.nan, np.array([-math.inf]), np.array([math.inf]), {}, why)
 
 
-def largest(values: ArrayLike, *, sample: Hashable | None = None) -> Estimate:
-    """The largest of some numbers, about exactly these; NaN if one of them is, so that no comparison with it holds."""
+def largest(values: ArrayLike, *, sample: Hashable | None = None, trials: int | None = None) -> Estimate:
+    """The largest of some numbers, about exactly these; NaN if one of them is, so that no comparison with it holds.
+
+    They rest on a trial each, unless `trials` says otherwise: inputs executed, say.
+    """
     numbers = np.asarray(values, np.float64).ravel()
     found = float(np.max(numbers)) if numbers.size else math.nan
-    return exact(found, numbers.size, sample=sample_name(sample, numbers), rule=f"the largest of {numbers.size}")
+    count = numbers.size if trials is None else trials
+    return exact(found, count, sample=sample_name(sample, numbers), rule=f"the largest of {numbers.size}")
 
 
-def least(values: ArrayLike, *, sample: Hashable | None = None) -> Estimate:
-    """The least of some numbers, about exactly these."""
+def least(values: ArrayLike, *, sample: Hashable | None = None, trials: int | None = None) -> Estimate:
+    """The least of some numbers; otherwise as `largest`."""
     numbers = np.asarray(values, np.float64).ravel()
     found = float(np.min(numbers)) if numbers.size else math.nan
-    return exact(found, numbers.size, sample=sample_name(sample, numbers), rule=f"the least of {numbers.size}")
+    count = numbers.size if trials is None else trials
+    return exact(found, count, sample=sample_name(sample, numbers), rule=f"the least of {numbers.size}")
 
 
 def _student(values: Floats, name: str) -> Floats:

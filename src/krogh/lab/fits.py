@@ -237,6 +237,13 @@ def line_slope(x: ArrayLike, y: ArrayLike) -> float:
     return float(np.polyfit(u, v, 1)[0]) if u.size > 1 else math.nan
 
 
+def line_bend(x: ArrayLike, y: ArrayLike) -> float:
+    """How far the points are from the line through them, at most, as a share of the range of y; 0 on a line."""
+    u, v = np.asarray(x, float), np.asarray(y, float)
+    left = v - np.polyval(np.polyfit(u, v, 1), u)
+    return float(np.abs(left).max() / np.ptp(v))
+
+
 @dataclass(frozen=True)
 class CoarseScaling:
     """The bound t_c(n) <= c (n - n0)^alpha."""

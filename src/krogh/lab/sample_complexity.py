@@ -185,6 +185,6 @@ def crossing(counts: Counts, p: float = 0.8, *, reading: Reading = "isotonic", s
     return drawn(value, least, samples, rule, most=most, horizon=largest)
 
 
-def crossings(rows: Mapping[Any, Counts], p: float = 0.8, *, reading: Reading = "isotonic") -> Curve:
-    """m_p at each T from `rows` = {T: {m: (successes, trials)}}."""
-    return curve({key: crossing(counts, p, reading=reading, sample=f"{key}") for key, counts in rows.items()})
+def crossings(rows: Mapping[Any, Counts], p: float = 0.8, *, reading: Reading = "isotonic", sample: str = "") -> Curve:
+    """m_p at each T from `rows` = {T: {m: (successes, trials)}}; `sample` tells these rows from others."""
+    return curve({key: crossing(counts, p, reading=reading, sample=f"{sample}{key}") for key, counts in rows.items()})

@@ -5,19 +5,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 
 from krogh.errors import KroghError
-<<<<<<< HEAD
-from krogh.experiments.approximation import circuit_learning
-from krogh.experiments.approximation.circuit_learning import CircuitLearning, Settings
-from krogh.lab import Results, figures
-from krogh.registry import EXPERIMENTS
-=======
 from krogh.experiments.approximation.circuit_learning import CircuitLearning, Settings, success
 from krogh.lab import Tables, figures
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
->>>>>>> 638e79801f24ebdc5391e625fdab6213eb1275de
 from krogh.tasks.circuits import random_circuit, truth_table
 
 SETTINGS = Settings(trials=40)

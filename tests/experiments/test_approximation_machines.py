@@ -10,22 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 import polars as pl
 import pytest
-from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 
 from krogh.errors import KroghError
 from krogh.experiments.approximation import machine_fidelity, machine_noise, position_codes
 from krogh.experiments.approximation.machine_fidelity import Settings, _longest, _spread
 from krogh.experiments.approximation.machine_stepping import stepped
-<<<<<<< HEAD
-from krogh.experiments.theorems import Demonstration, Tables
-from krogh.lab import figures
-=======
 from krogh.experiments.approximation.position_codes import CODES, noise_radius, retrieval, score_gap, wrong_share
 from krogh.experiments.approximation.trace_drawing import draw_trace, trace_table
 from krogh.lab import Experiment, Results, Tables, figures
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.lab.experiment import measured_tables
->>>>>>> 638e79801f24ebdc5391e625fdab6213eb1275de
 from krogh.registry import EXPERIMENTS
 from krogh.tasks.machines import load_machine, trace
 from krogh.theory.all_layer import Scan

@@ -1,8 +1,5 @@
-"""One folder per source, one module per question."""
+"""One module per question, one folder per chapter or paper. Importing this registers them all."""
 
-import contextlib
-import importlib
+from krogh.experiments import algebra, approximation, attention, parity, qstr
 
-for _name in ("algebra", "approximation", "attention", "parity", "qstr"):  # while sources are being moved, one by one
-    with contextlib.suppress(ImportError):
-        importlib.import_module(f"krogh.experiments.{_name}")
+__all__ = ["algebra", "approximation", "attention", "parity", "qstr"]

@@ -247,14 +247,12 @@ def test_influence_is_the_formulas():
     assert set(found.values()) == {REPRODUCED}
     flips = tables_of("attention/influence")["flips"].filter(pl.col("score") == 2.0)
     e = math.exp(2)
-    np.testing.assert_allclose(
-        flips["attention/influence"], [2 * e / (3 * e + T - 2) for T in flips["length"]], atol=1e-12
-    )
+    np.testing.assert_allclose(flips["influence"], [2 * e / (3 * e + T - 2) for T in flips["length"]], atol=1e-12)
 
 
 def test_influence_claims_fail_on_other_tables():
     tables = tables_of("attention/influence")
-    flips = tables["flips"].with_columns(influence=pl.lit(0.3) + 1e-3 * pl.col("attention/influence"))
+    flips = tables["flips"].with_columns(influence=pl.lit(0.3) + 1e-3 * pl.col("influence"))
     every = tables["all"].with_columns(least=pl.col("least") + 1e-6)
     assert set(verdicts("attention/influence", changed(tables, flips=flips, all=every)).values()) == {NOT_REPRODUCED}
 
@@ -301,7 +299,7 @@ def test_the_worst_input_is_the_worst():
 def test_where_the_printed_bound_says_nothing_it_is_not_judged():
     changes = {**NEARLY, "dimensions": (260,)}
     tables = tables_of("attention/coherence", **changes)
-    assert 2 * 3 * float(tables["errors"]["attention/coherence"].to_numpy().max()) >= 1
+    assert 2 * 3 * float(tables["errors"]["coherence"].to_numpy().max()) >= 1
     assert "printed-bound-false-d260" not in verdicts("attention/coherence", tables)
 
 

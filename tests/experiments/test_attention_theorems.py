@@ -24,17 +24,24 @@ from krogh.tasks.consistency import unique_probability
 from krogh.theory import attention_lipschitz
 from krogh.theory.constructions.shattering_heads import LEAST_ATTENTION
 
-NAMES = ("constructions", "shattering", "capacity", "influence", "coherence", "statistical-floor")
+NAMES = (
+    "attention/constructions",
+    "attention/shattering",
+    "attention/capacity",
+    "attention/influence",
+    "attention/coherence",
+    "attention/statistical-floor",
+)
 SMALL: dict[str, Any] = {"heads": ("train_single", "train_multi"), "lengths": (6,), "sizes": (1, 2)}
 
 
 def settings_of(name: str, scale: str = "smoke", **changes: Any) -> Any:
-    return EXPERIMENTS[f"attention/{name}"]().settings(scale, changes)
+    return EXPERIMENTS[name]().settings(scale, changes)
 
 
 @functools.cache
 def measured(name: str, settings: Any) -> Tables[Any]:
-    return measured_tables(EXPERIMENTS[f"attention/{name}"](), Results(pl.DataFrame(), settings))
+    return measured_tables(EXPERIMENTS[name](), Results(pl.DataFrame(), settings))
 
 
 def tables_of(name: str, **changes: Any) -> Tables[Any]:
@@ -47,18 +54,18 @@ def changed(tables: Tables[Any], **others: pl.DataFrame) -> Tables[Any]:
 
 
 def verdicts(name: str, tables: Tables[Any]) -> dict[str, str]:
-    return {claim.name: claim.verdict for claim in EXPERIMENTS[f"attention/{name}"]().judged(tables)}
+    return {claim.name: claim.verdict for claim in EXPERIMENTS[name]().judged(tables)}
 
 
 BAD = [
-    ("constructions", {"lengths": (1,)}, "lengths"),
-    ("constructions", {"sampled": (9,)}, "sampled"),
-    ("shattering", {"lengths": (2, 6)}, "try 4"),
-    ("influence", {"s": 20}, "lengths"),
-    ("coherence", {"dimensions": (20,)}, "try"),
-    ("coherence", {"length": 3}, "try 4"),
-    ("statistical-floor", {"learned": (21,)}, "learned"),
-    ("statistical-floor", {"lengths": (3, 20)}, "try 4"),
+    ("attention/constructions", {"lengths": (1,)}, "lengths"),
+    ("attention/constructions", {"sampled": (9,)}, "sampled"),
+    ("attention/shattering", {"lengths": (2, 6)}, "try 4"),
+    ("attention/influence", {"s": 20}, "lengths"),
+    ("attention/coherence", {"dimensions": (20,)}, "try"),
+    ("attention/coherence", {"length": 3}, "try 4"),
+    ("attention/statistical-floor", {"learned": (21,)}, "learned"),
+    ("attention/statistical-floor", {"lengths": (3, 20)}, "try 4"),
 ]
 
 
@@ -73,8 +80,8 @@ def test_settings_that_do_not_go_together_get_one_error(name, changes, words):
 
 @pytest.mark.slow
 def test_constructions_hold_and_norms_need_more_lengths():
-    tables = tables_of("constructions", **SMALL)
-    found = verdicts("constructions", tables)
+    tables = tables_of("attention/constructions", **SMALL)
+    found = verdicts("attention/constructions", tables)
     assert {name for name, verdict in found.items() if verdict == INCONCLUSIVE} == {
         "query-norm-log",
         "other-norms-constant",
@@ -91,7 +98,7 @@ def test_constructions_hold_and_norms_need_more_lengths():
 def test_printed_relus_are_not_exact():
     """δ = γ/8 does not cover what s heads may miss by, and the printed bump is no bump."""
     changes = {**SMALL, "variant": "printed"}
-    found = verdicts("constructions", tables_of("constructions", **changes))
+    found = verdicts("attention/constructions", tables_of("attention/constructions", **changes))
     assert found["exact-general"] == found["exact-memoriser"] == NOT_REPRODUCED
     assert found["head-train-single"] == REPRODUCED
 
@@ -105,13 +112,13 @@ def test_printed_values_put_out_nothing():
         "long": (8, 16),
         "sampled": (),
     }
-    found = verdicts("constructions", tables_of("constructions", **changes))
+    found = verdicts("attention/constructions", tables_of("attention/constructions", **changes))
     assert found["head-det-multi"] == found["exact-general"] == NOT_REPRODUCED
 
 
 def test_half_the_strength_is_too_little():
     changes = {**SMALL, "strength": 0.5}
-    found = verdicts("constructions", tables_of("constructions", **changes))
+    found = verdicts("attention/constructions", tables_of("attention/constructions", **changes))
     assert found["head-train-single"] == found["head-train-multi"] == NOT_REPRODUCED
     assert found["norms-as-predicted"] == NOT_REPRODUCED
 
@@ -133,7 +140,7 @@ def growth_table(symmetric: Any, general: Any) -> pl.DataFrame:
 
 
 def test_laws_of_norms_are_told_from_others():
-    tables = tables_of("constructions", **SMALL)
+    tables = tables_of("attention/constructions", **SMALL)
     right = {
         "long": long_norms(lambda T: 2 + math.log(T), lambda T: 1.7),
         "growth": growth_table(lambda s: s**1.5, lambda s: s * 2 ** (s / 2)),
@@ -143,13 +150,13 @@ def test_laws_of_norms_are_told_from_others():
         "growth": growth_table(lambda s: 2 ** (s / 2), lambda s: 2.0**s),
     }
     laws = ("query-norm-log", "other-norms-constant", "symmetric-norms", "general-norms")
-    assert {verdicts("constructions", changed(tables, **right))[law] for law in laws} == {REPRODUCED}
-    assert {verdicts("constructions", changed(tables, **wrong))[law] for law in laws} == {NOT_REPRODUCED}
+    assert {verdicts("attention/constructions", changed(tables, **right))[law] for law in laws} == {REPRODUCED}
+    assert {verdicts("attention/constructions", changed(tables, **wrong))[law] for law in laws} == {NOT_REPRODUCED}
 
 
 def test_growth_rates_of_the_relus_are_those_of_the_proof():
     """‖W_1‖_F² = 138 s 2^s for signs at δ = 1/4: rate 1/2 and power 1/2, exactly."""
-    settings = settings_of("constructions", heads=("train_multi",), growth=(1, 2, 3, 4, 5))
+    settings = settings_of("attention/constructions", heads=("train_multi",), growth=(1, 2, 3, 4, 5))
     table = pl.DataFrame(growth_rows(settings), schema=NORMS, orient="row")
     first = table.filter(pl.col("weight") == "W1")
     np.testing.assert_allclose(first["norm"], [math.sqrt(138 * s * 2**s) for s in first["s"]])
@@ -162,24 +169,24 @@ def test_growth_rates_of_the_relus_are_those_of_the_proof():
 
 def test_shattering_holds_at_the_sources_norm():
     changes = {"lengths": (2, 4, 8, 16, 32, 64), "fixed": (10.0,)}
-    tables = tables_of("shattering", **changes)
-    assert set(verdicts("shattering", tables).values()) == {REPRODUCED}
+    tables = tables_of("attention/shattering", **changes)
+    assert set(verdicts("attention/shattering", tables).values()) == {REPRODUCED}
 
 
 def test_a_norm_of_order_T_does_not_attend_to_one_position():
     changes = {"lengths": (8, 16, 32, 64), "exponent": 1.0}
-    found = verdicts("shattering", tables_of("shattering", **changes))
+    found = verdicts("attention/shattering", tables_of("attention/shattering", **changes))
     assert found["attention-on-one"] == NOT_REPRODUCED
     assert found["all-patterns"] == REPRODUCED  # the patterns never needed the norm
 
 
 def test_shattering_claims_fail_on_other_tables():
     changes = {"lengths": (2, 4, 8, 16, 32, 64), "fixed": (10.0,)}
-    tables = tables_of("shattering", **changes)
+    tables = tables_of("attention/shattering", **changes)
     heads = tables["heads"].with_columns(
         right=pl.col("right") - 1, patterns=pl.col("patterns") - 1, needed=pl.col("length").cast(pl.Float64)
     )
-    found = verdicts("shattering", changed(tables, heads=heads))
+    found = verdicts("attention/shattering", changed(tables, heads=heads))
     assert found.pop("attention-on-one") == REPRODUCED
     assert set(found.values()) == {NOT_REPRODUCED}
 
@@ -198,17 +205,17 @@ def test_the_norm_needed_is_the_least_that_does():
 
 def test_capacity_is_affine_in_log_T():
     changes = {"lengths": tuple(2**p for p in range(3, 21, 4)), "draws": 20}
-    found = verdicts("capacity", tables_of("capacity", **changes))
+    found = verdicts("attention/capacity", tables_of("attention/capacity", **changes))
     assert {verdict for name, verdict in found.items() if name.startswith("inequality")} == {INCONCLUSIVE}
     assert {verdict for name, verdict in found.items() if not name.startswith("inequality")} == {REPRODUCED}
 
 
 def test_a_capacity_of_another_law_is_not_reproduced():
     changes = {"lengths": tuple(2**p for p in range(3, 21, 4)), "draws": 20}
-    tables = tables_of("capacity", **changes)
+    tables = tables_of("attention/capacity", **changes)
     longer = tables["lengths"].with_columns(shape=pl.col("size").cast(pl.Float64), explicit=pl.col("size").sqrt())
     heads = tables["heads"].with_columns(shape=pl.col("size").cast(pl.Float64) ** 2, explicit=pl.col("size") * 1.0)
-    found = verdicts("capacity", changed(tables, lengths=longer, heads=heads))
+    found = verdicts("attention/capacity", changed(tables, lengths=longer, heads=heads))
     assert {verdict for name, verdict in found.items() if not name.startswith("inequality")} == {NOT_REPRODUCED}
 
 
@@ -227,8 +234,8 @@ def test_a_constant_that_is_too_small_is_noticed(monkeypatch, name):
 
 
 def test_one_counterexample_is_enough():
-    tables = tables_of("capacity", draws=20)
-    found = verdicts("capacity", changed(tables, ratios=tables["ratios"].with_columns(ratio=pl.lit(1.01))))
+    tables = tables_of("attention/capacity", draws=20)
+    found = verdicts("attention/capacity", changed(tables, ratios=tables["ratios"].with_columns(ratio=pl.lit(1.01))))
     assert {verdict for name, verdict in found.items() if name.startswith("inequality")} == {NOT_REPRODUCED}
 
 
@@ -236,23 +243,23 @@ def test_one_counterexample_is_enough():
 
 
 def test_influence_is_the_formulas():
-    found = verdicts("influence", tables_of("influence"))
+    found = verdicts("attention/influence", tables_of("attention/influence"))
     assert set(found.values()) == {REPRODUCED}
-    flips = tables_of("influence")["flips"].filter(pl.col("score") == 2.0)
+    flips = tables_of("attention/influence")["flips"].filter(pl.col("score") == 2.0)
     e = math.exp(2)
     np.testing.assert_allclose(flips["influence"], [2 * e / (3 * e + T - 2) for T in flips["length"]], atol=1e-12)
 
 
 def test_influence_claims_fail_on_other_tables():
-    tables = tables_of("influence")
+    tables = tables_of("attention/influence")
     flips = tables["flips"].with_columns(influence=pl.lit(0.3) + 1e-3 * pl.col("influence"))
     every = tables["all"].with_columns(least=pl.col("least") + 1e-6)
-    assert set(verdicts("influence", changed(tables, flips=flips, all=every)).values()) == {NOT_REPRODUCED}
+    assert set(verdicts("attention/influence", changed(tables, flips=flips, all=every)).values()) == {NOT_REPRODUCED}
 
 
 def test_short_contexts_have_no_limit():
     changes = {"lengths": (8, 80), "enumerated": 6}
-    found = verdicts("influence", tables_of("influence", **changes))
+    found = verdicts("attention/influence", tables_of("attention/influence", **changes))
     assert found["fixed-norm-vanishes"] == found["log-norm-keeps"] == INCONCLUSIVE
     assert found["fixed-formula"] == REPRODUCED
 
@@ -263,19 +270,19 @@ NEARLY: dict[str, Any] = {"length": 20, "s": 3, "dimensions": (600,), "multiples
 
 
 def test_printed_keys_fail_and_dual_keys_do_not():
-    found = verdicts("coherence", tables_of("coherence", **NEARLY))
+    found = verdicts("attention/coherence", tables_of("attention/coherence", **NEARLY))
     assert set(found.values()) == {REPRODUCED} and len(found) == 4
 
 
 def test_exchanged_keys_are_noticed():
-    tables = tables_of("coherence", **NEARLY)
+    tables = tables_of("attention/coherence", **NEARLY)
     swapped = tables["errors"].with_columns(mode=pl.col("mode").replace({"dual": "printed", "printed": "dual"}))
-    assert set(verdicts("coherence", changed(tables, errors=swapped)).values()) == {NOT_REPRODUCED}
+    assert set(verdicts("attention/coherence", changed(tables, errors=swapped)).values()) == {NOT_REPRODUCED}
 
 
 def test_the_worst_input_is_the_worst():
     """No random input does worse than the one that follows the signs of the attention's error."""
-    settings = settings_of("coherence", **NEARLY)
+    settings = settings_of("attention/coherence", **NEARLY)
     seed = coherence.admissible(settings, 600)[0]
     common: Any = {"dimension": 600, "basis_seed": seed, "exact": False}
     row = coherence._row(settings, 600, seed, "printed", 10.0)
@@ -291,9 +298,9 @@ def test_the_worst_input_is_the_worst():
 
 def test_where_the_printed_bound_says_nothing_it_is_not_judged():
     changes = {**NEARLY, "dimensions": (260,)}
-    tables = tables_of("coherence", **changes)
+    tables = tables_of("attention/coherence", **changes)
     assert 2 * 3 * float(tables["errors"]["coherence"].to_numpy().max()) >= 1
-    assert "printed-bound-false-d260" not in verdicts("coherence", tables)
+    assert "printed-bound-false-d260" not in verdicts("attention/coherence", tables)
 
 
 # --- the statistical floor ----------------------------------------------------------------------------------
@@ -321,8 +328,8 @@ def floor_tables(threshold: Any, learner_share: float = 1.0) -> dict[str, pl.Dat
 
 
 def floor_verdicts(tables: dict[str, pl.DataFrame], **changes: Any) -> dict[str, str]:
-    settings = settings_of("statistical-floor", "paper", **{**FLOOR, "learned_samples": (20,), **changes})
-    return verdicts("statistical-floor", Tables(settings, tables))
+    settings = settings_of("attention/statistical-floor", "paper", **{**FLOOR, "learned_samples": (20,), **changes})
+    return verdicts("attention/statistical-floor", Tables(settings, tables))
 
 
 def test_a_threshold_near_the_floor_that_grows_as_log_T():
@@ -349,7 +356,7 @@ def test_a_learner_that_disagrees_is_noticed():
 
 def test_the_learner_is_certain_as_often_as_data_sets_are_unique():
     """Two ways to the same number: listing all sets on the task's data, and counting covers on NumPy's."""
-    settings = settings_of("statistical-floor", learned_draws=100)
+    settings = settings_of("attention/statistical-floor", learned_draws=100)
     right, unique = statistical_floor._learn(settings, 20, 16)
     expected = unique_probability(20, 3, 16, 2000)
     assert 0.1 < expected < 0.9
@@ -362,9 +369,9 @@ def test_the_learner_is_certain_as_often_as_data_sets_are_unique():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_figures_draw(name):
-    tables = tables_of(name, **(SMALL if name == "constructions" else {}))
+    tables = tables_of(name, **(SMALL if name == "attention/constructions" else {}))
     with figures.style():
-        drawn = list(EXPERIMENTS[f"attention/{name}"]().figures(tables))
+        drawn = list(EXPERIMENTS[name]().figures(tables))
     for figure in drawn:
         assert isinstance(figure.drawing, Drawing) and len(figure.data) and figure.title and figure.caption
         figure.drawing.draw_without_rendering()

@@ -212,6 +212,7 @@ def test_exact_numbers_are_certain_and_say_how_many_they_are_about():
     assert exact(3.0, 7).exact and (exact(3.0, 7).low, exact(3.0, 7).high, exact(3.0, 7).trials) == (3.0, 3.0, 7)
     assert (largest([1.0, 5.0, 2.0]).value, least([1.0, 5.0, 2.0]).value, largest([1.0, 5.0]).trials) == (5.0, 1.0, 2)
     assert math.isnan(largest([1.0, math.nan]).value) and math.isnan(largest([]).value)
+    assert largest([1.0, 5.0], trials=1024).trials == least([1.0], trials=1024).trials == 1024, "inputs executed, say"
     nothing = unknown_estimate("no network")
     assert (nothing.low, nothing.high, nothing.trials) == (-INF, INF, 0)
 

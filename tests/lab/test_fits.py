@@ -25,6 +25,8 @@ from krogh.lab.fits import (
     fit_growth,
     growth_evidence,
     law_preference,
+    line_bend,
+    line_slope,
     local_slopes,
     power_law,
 )
@@ -384,3 +386,10 @@ def test_ratios_of_two_points_of_one_curve():
 def test_bad_input_is_echoed(call, echo):
     with pytest.raises(KroghError, match=echo):
         call()
+
+
+def test_lines_through_exact_numbers():
+    x = np.arange(5.0)
+    assert line_slope(x, 3 * x + 1) == pytest.approx(3) and math.isnan(line_slope([1.0], [2.0]))
+    assert line_bend(x, 3 * x + 1) == pytest.approx(0, abs=1e-12)
+    assert line_bend([0, 1, 2], [0, 0, 3]) == pytest.approx(1 / 3)  # 1.5 x - 0.5 misses the middle by 1

@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUNS := runs/demo
+SMOKE := $(CURDIR)/runs/smoke
+export KROGH_CACHE ?= $(CURDIR)/.krogh_cache
 
 .PHONY: demo test test-slow lint types imports unit smoke examples bench setup clean
 
@@ -22,8 +24,8 @@ demo: setup  ## the hierarchy transformer < recurrent < feedforward at laptop sc
 
 test: lint imports
 	$(MAKE) --no-print-directory -j 2 types examples  # one core each
-	$(MAKE) --no-print-directory unit
 	$(MAKE) --no-print-directory smoke
+	$(MAKE) --no-print-directory unit
 
 lint: setup
 	$(BIN)/ruff check src tests benchmarks examples
@@ -35,17 +37,19 @@ types: setup
 imports: setup
 	$(BIN)/lint-imports
 
+# A file's tests share their fixtures and programs, so they go to one worker; all share compiled programs on disk.
 unit: setup
-	$(BIN)/pytest -n 2
+	KROGH_SMOKE=$(SMOKE) $(BIN)/pytest -n 2 --dist loadfile
 
 test-slow: setup
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -n 2 --dist loadfile -m slow
 
+# Every experiment at its smallest scale, one half of them on each core; the unit tests read what is left there.
 smoke: setup
-	rm -rf runs/smoke
-	$(BIN)/krogh run 'a[!p]*' --scale smoke --out runs/smoke & first=$$!; \
-	$(BIN)/krogh run 'ap*' '[!a]*' --scale smoke --out runs/smoke && wait $$first
-	$(BIN)/krogh report runs/smoke
+	rm -rf $(SMOKE)
+	$(BIN)/krogh run 'a[!p]*' --scale smoke --out $(SMOKE) & first=$$!; \
+	$(BIN)/krogh run 'ap*' '[!a]*' --scale smoke --out $(SMOKE) && wait $$first
+	$(BIN)/krogh report $(SMOKE)
 
 examples: setup
 	for example in examples/*.py; do echo $$example; $(BIN)/python $$example || exit 1; done
@@ -55,4 +59,4 @@ bench: setup
 	$(BIN)/krogh bench --out docs/performance.md
 
 clean:
-	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) runs .krogh_cache .pytest_cache .mypy_cache .ruff_cache

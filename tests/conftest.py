@@ -5,8 +5,14 @@ All three are set before any module of krogh is imported, which is why they stan
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import jax
 import jaxtyping
+
+# Programs are compiled once for all workers and for what they start, and not among the user's.
+os.environ.setdefault("KROGH_CACHE", str(Path(__file__).parent.parent / ".krogh_cache"))
 
 CHECKED = ("krogh.tasks", "krogh.models", "krogh.training", "krogh.probes")
 

@@ -68,6 +68,7 @@ def run(
     weights: Flag = False,
     json: Flag = False,
     strict: Flag = False,
+    stale: str = "",
 ) -> int:
     """Run experiments; running again resumes what is unfinished and trains nothing twice.
 
@@ -79,22 +80,41 @@ def run(
         weights: keep the trained weights as safetensors.
         json: print the claims as JSON.
         strict: exit with 1 when a claim is not reproduced.
+        stale: what to do with trials whose source has changed since they were trained: retrain or reuse.
     """
     from krogh.commands import running
 
-    return running.run_experiments(names, scale, out, set_, weights=weights, as_json=json, strict=strict)
+    return running.run_experiments(names, scale, out, set_, weights=weights, as_json=json, strict=strict, stale=stale)
+
+
+@app.command
+def judge(folder: Path, /, *, json: Flag = False, strict: Flag = False) -> int:
+    """Redo the claims and figures of finished studies from their folders; nothing is trained or measured again.
+
+    Args:
+        folder: a folder of studies, or one study.
+        json: print the claims as JSON.
+        strict: exit with 1 when a claim is not reproduced.
+    """
+    from krogh.commands import running
+
+    return running.judge_studies(folder, as_json=json, strict=strict)
 
 
 @app.command
 def report(folder: Path, /, *, out: Path | None = None) -> int:
     """Write one page, readable offline, with the claims and figures of the studies in a folder.
 
+    Where an experiment has changed since its claims and figures were made, they are redone first (`krogh judge`).
+
     Args:
         folder: a folder of studies, or one study.
         out: the page to write; FOLDER/index.html unless given.
     """
+    from krogh.commands import running
     from krogh.report import write_report
 
+    running.refresh_studies(folder)
     print(write_report(folder, out))
     return 0
 

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import polars as pl
 import pytest
 
 from krogh.errors import KroghError
-from krogh.experiments.approximation import circuit_learning
-from krogh.experiments.approximation.circuit_learning import CircuitLearning, Settings
-from krogh.lab import Results, figures
-from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
-from krogh.registry import EXPERIMENTS
+from krogh.experiments.approximation.circuit_learning import CircuitLearning, Settings, success
+from krogh.lab import Tables, figures
+from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.tasks.circuits import random_circuit, truth_table
 
-NAME = "approximation/circuit-learning"
 SETTINGS = Settings(trials=40)
 
 
-def results(thresholds: dict[int, float], settings: Settings = SETTINGS) -> Results[Settings]:
+def tables(thresholds: dict[int, float], settings: Settings = SETTINGS) -> Tables[Settings]:
     """Trials that succeed from a sample size on, which depends on the width."""
     rows = [
         {
-            "model.width": width,
+            "width": width,
             "training.regime.m": size,
-            "training.penalty": np.float32(penalty),
+            "penalty": penalty,
             "outcome": "converged" if size >= thresholds[width] else "failed",
         }
         for width in thresholds
@@ -34,37 +29,26 @@ def results(thresholds: dict[int, float], settings: Settings = SETTINGS) -> Resu
         for penalty in settings.penalties
         for _ in range(settings.trials)
     ]
-    return Results(pl.DataFrame(rows), settings, "paper")
+    return Tables(settings, {"trials": pl.DataFrame(rows)}, "paper")
 
 
-def verdicts(found: Results[Settings]) -> dict[str, str]:
-    return {claim.name: claim.verdict for claim in CircuitLearning().claims(found)}
-
-
-@pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
-def test_trials_of_every_scale_build_and_differ(scale):
-    experiment = EXPERIMENTS[NAME]()
-    settings = experiment.settings(scale)
-    cohorts = experiment.trials(settings)
-    ids = np.concatenate([cohort.ids() for cohort in cohorts])
-    wanted = len(settings.widths) * len(settings.sizes) * len(settings.penalties) * settings.trials
-    assert len(cohorts) == len(settings.widths) and len(ids) == len(np.unique(ids)) == wanted
+def verdicts(given: Tables[Settings]) -> dict[str, str]:
+    return {claim.name: claim.verdict for claim in CircuitLearning().judged(given)}
 
 
 def test_labels_are_those_of_the_circuit():
-    trial = CircuitLearning().trials(CircuitLearning().settings("smoke"))[0][0]
-    circuit = random_circuit(10, 9, 4, 0)
-    assert circuit.s <= 30
+    experiment = CircuitLearning()
+    (cohort,) = experiment.trials(experiment.settings("smoke"))
+    trial, circuit = cohort[0], random_circuit(10, 9, 4, 0)
+    assert circuit.s <= 30 and cohort.labels == {"penalty": 0.0, "width": 16}
     assert np.array_equal(trial.task.values, truth_table(circuit.circuit())[:, 0])
-    assert (
-        float(trial.training.stopping.threshold()) == pytest.approx(0.05)
-        and trial.training.stopping.size(trial.task) == 1024
-    )
+    stopping = trial.training.stopping
+    assert float(stopping.threshold()) == pytest.approx(0.05) and stopping.size(trial.task) == 1024
 
 
 def test_growth_below_three_is_reproduced_and_drawn():
-    found = results({16: 100, 64: 100, 256: 141, 1024: 200})
-    assert set(verdicts(found).values()) == {REPRODUCED} and list(verdicts(found)) == ["growth-0", "growth-0.001"]
+    found = tables({16: 100, 64: 100, 256: 141, 1024: 200})
+    assert verdicts(found) == {"growth-0": REPRODUCED, "growth-0.001": REPRODUCED}
     with figures.style():
         (figure,) = CircuitLearning().figures(found)
         figure.drawing.draw_without_rendering()
@@ -72,40 +56,34 @@ def test_growth_below_three_is_reproduced_and_drawn():
 
 
 def test_growth_above_three_is_not():
-    assert set(verdicts(results({16: 71, 64: 200, 256: 400, 1024: 1000})).values()) == {NOT_REPRODUCED}
+    assert set(verdicts(tables({16: 71, 64: 200, 256: 400, 1024: 1000})).values()) == {NOT_REPRODUCED}
 
 
 def test_sizes_that_are_never_reached_bound_from_below():
-    never = verdicts(results({16: 71, 64: 200, 256: 400, 1024: 10**6}))
-    assert set(never.values()) == {NOT_REPRODUCED}
+    found = tables({16: 71, 1024: 10**6})
+    assert set(verdicts(found).values()) == {NOT_REPRODUCED}
     with figures.style():
-        CircuitLearning().figures(results({16: 71, 1024: 10**6}))[0].drawing.draw_without_rendering()
+        next(CircuitLearning().figures(found)).drawing.draw_without_rendering()
+
+
+def test_a_claim_rests_on_the_two_widths_that_it_compares():
+    claims = CircuitLearning().judged(tables({16: 100, 64: 100, 1024: 200}))
+    assert [claim.trials for claim in claims] == [2 * 8 * 40] * 2
 
 
 def test_few_data_sets_or_widths_decide_nothing():
     few = Settings(trials=2)
-    assert set(verdicts(results({16: 71, 1024: 71}, few)).values()) == {INCONCLUSIVE}
-    assert set(verdicts(results({16: 71, 64: 71})).values()) == {INCONCLUSIVE}
+    assert set(verdicts(tables({16: 71, 1024: 71}, few)).values()) == {INCONCLUSIVE}
+    assert set(verdicts(tables({16: 71, 64: 71})).values()) == {INCONCLUSIVE}
 
 
-def test_penalties_are_told_apart_although_the_table_is_coarse():
-    counts = circuit_learning.success(results({16: 71}))
-    assert list(counts) == [0.0, 0.001] and counts[0.001][16][71] == (40, 40) and counts[0.001][16][50] == (0, 40)
+def test_successes_are_counted_by_penalty_width_and_size():
+    counts = success(tables({16: 71, 64: 200})["trials"])
+    assert list(counts) == [0.0, 0.001] and list(counts[0.001]) == [16, 64]
+    assert counts[0.001][16][71].sum() == 40 == len(counts[0.001][16][50]) and not counts[0.001][64][141].any()
 
 
-BAD: list[tuple[dict[str, Any], str]] = [
-    ({"inputs": 20}, "inputs must be"),
-    ({"sizes": (50,)}, "sizes must be 2 or more"),
-    ({"widths": (64, 16)}, "widths must be"),
-    ({"error": 1.5}, "error must lie"),
-    ({"penalties": (-1.0,)}, "penalties must be at least 0"),
-    ({"rate": 0.0}, "rate must be positive"),
-    ({"budget": 130}, "budget must be a multiple"),
-]
-
-
-@pytest.mark.parametrize(("changes", "words"), BAD)
-def test_bad_settings_are_refused(changes, words):
-    experiment = EXPERIMENTS[NAME]()
-    with pytest.raises(KroghError, match=words):
-        experiment.trials(experiment.settings("smoke", changes))
+def test_a_budget_between_two_tests_is_refused():
+    experiment = CircuitLearning()
+    with pytest.raises(KroghError, match="budget must be a multiple"):
+        list(experiment.trials(experiment.settings("smoke", {"budget": 130})))

@@ -12,13 +12,14 @@ import polars as pl
 import pytest
 
 from krogh.errors import KroghError
-from krogh.experiments.approximation import machine_fidelity, machine_noise, position_codes, trace_drawing
-from krogh.experiments.approximation.code_retrieval import CODES, noise_radius, retrieval, score_gap, wrong_share
-from krogh.experiments.approximation.fidelity_runs import Settings, _longest, _spread, machine_rows, precision_rows
+from krogh.experiments.approximation import machine_fidelity, machine_noise, position_codes
+from krogh.experiments.approximation.machine_fidelity import Settings, _longest, _spread
 from krogh.experiments.approximation.machine_stepping import stepped
-from krogh.experiments.theorems import Demonstration, Tables
-from krogh.lab import figures
-from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
+from krogh.experiments.approximation.position_codes import CODES, noise_radius, retrieval, score_gap, wrong_share
+from krogh.experiments.approximation.trace_drawing import draw_trace, trace_table
+from krogh.lab import Experiment, Results, Tables, figures
+from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
+from krogh.lab.experiment import measured_tables
 from krogh.registry import EXPERIMENTS
 from krogh.tasks.machines import load_machine, trace
 from krogh.theory.all_layer import Scan
@@ -27,54 +28,33 @@ from krogh.theory.compilers.machine_running import run_machine
 from krogh.theory.compilers.machines import compile_machine
 from krogh.theory.compilers.transformer import run_transformer
 
-NAMES = [f"approximation/{name}" for name in ("machine-fidelity", "machine-noise", "position-codes")]
+Given = dict[str, pl.DataFrame]
 
 
-def verdicts(experiment: Demonstration[Any], settings: Any, tables: Tables) -> dict[str, str]:
-    claims = experiment.judge(settings, tables)
-    assert len({claim.name for claim in claims}) == len(claims)
-    assert all(claim.source and claim.source_value for claim in claims)
-    return {claim.name: claim.verdict for claim in claims}
+def verdicts(experiment: Experiment[Any], settings: Any, tables: Given) -> dict[str, str]:
+    return {claim.name: claim.verdict for claim in experiment.judged(Tables(settings, tables))}
 
 
-def draws(experiment: Demonstration[Any], settings: Any, tables: Tables) -> list[str]:
+def draws(experiment: Experiment[Any], settings: Any, tables: Given) -> list[str]:
     with figures.style():
-        drawn = experiment.draw(settings, tables)
+        drawn = list(experiment.figures(Tables(settings, tables)))
         for figure in drawn:
             figure.drawing.draw_without_rendering()
             assert len(figure.data) and figure.caption
     return [figure.name for figure in drawn]
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
-def test_they_train_nothing(name, scale):
-    experiment = EXPERIMENTS[name]()
-    assert experiment.trials(experiment.settings(scale)) == []
-
-
 BAD = [
-    ("machine-fidelity", {"machines": ("pairity",)}, "did you mean 'parity'"),
-    ("machine-fidelity", {"adders": ()}, "adders must name at least 1"),
-    ("machine-fidelity", {"arithmetics": ("float16",)}, "unknown arithmetic 'float16'"),
-    ("machine-fidelity", {"counters": (3, 2)}, "counters must be"),
-    ("machine-fidelity", {"most_words": 0}, "most_words must be"),
-    ("machine-fidelity", {"shown": "nothing"}, "shown must be a machine"),
     ("machine-fidelity", {"shown": "counter", "shown_input": "#000000"}, "must halt on '#000000'"),
-    ("machine-noise", {"counters": (9,)}, "counters must be an integer between"),
-    ("machine-noise", {"directions": 0}, "directions must be"),
-    ("machine-noise", {"low": 1e-3}, "low must be at most 1e-8"),
     ("machine-noise", {"ratio": 1.0}, "ratio > 1"),
-    ("position-codes", {"codes": ("gray",)}, "unknown code 'gray'"),
-    ("position-codes", {"times": (2, 4)}, "times must be at least 4"),
+    ("position-codes", {"low": 200.0}, "0 < low < high"),
 ]
 
 
 @pytest.mark.parametrize(("name", "changes", "words"), BAD)
-def test_bad_settings_are_refused(name, changes, words):
-    experiment = EXPERIMENTS[f"approximation/{name}"]()
+def test_settings_that_do_not_go_together_are_refused(name, changes, words):
     with pytest.raises(KroghError, match=words):
-        experiment.trials(experiment.settings("smoke", changes))
+        EXPERIMENTS[f"approximation/{name}"]().settings("smoke", changes)
 
 
 # --- step by step -------------------------------------------------------------------------------------------
@@ -169,18 +149,9 @@ def test_errors_beyond_all_numbers_are_infinite():
 FIDELITY = Settings(machines=("parity", "busy-beaver-2"), length=2, soft_words=2, random=2, counters=(1, 2))
 
 
-def fidelity_tables() -> Tables:
-    precision, growth = precision_rows(FIDELITY)
-    return {
-        "machines": pl.DataFrame(machine_rows(FIDELITY)),
-        "precision": pl.DataFrame(precision, schema_overrides={"first": pl.Int64}),
-        "growth": pl.DataFrame(growth),
-    }
-
-
 @pytest.fixture(scope="module")
-def faithful() -> Tables:
-    return fidelity_tables()
+def faithful() -> Given:
+    return {**measured_tables(machine_fidelity.MachineFidelity(), Results(pl.DataFrame(), FIDELITY))}
 
 
 def test_machines_run_as_asked(faithful):
@@ -191,7 +162,8 @@ def test_machines_run_as_asked(faithful):
     assert table.filter(machine="parity", attention="soft")["words"].to_list() == [2, 2]
     assert table.filter(kind="random")["steps"].min() >= 8
     assert faithful["precision"].filter(bits=2)["steps"].to_list() == [15] * 12
-    assert set(faithful["growth"]["steps"]) == {15} and faithful["growth"]["time"].max() == 15
+    assert faithful["precision"]["deviations"].list.len().unique().sort().to_list() == [8, 16]
+    assert (faithful["precision"]["deviations"].list.max() == faithful["precision"]["deviation"]).all()
 
 
 def test_lengths_shrink_until_words_and_steps_fit():
@@ -231,33 +203,32 @@ def test_a_fault_is_not(faithful, name, column, value, broken):
 
 @pytest.mark.parametrize(("name", "word"), [("binary-addition", "101+11"), ("busy-beaver-2", "")])
 def test_the_picture_shows_both_programs(name, word):
-    picture = trace_drawing.picture_of(name, word)
-    run = trace(load_machine(name), word, 200)
-    assert run.halted_at is not None and len(picture.tape) == run.halted_at + 1 and not picture.wrong.any()
-    table = picture.table()
-    assert table["equal"].all() and table["cell"].to_list() == run.cell[: run.halted_at + 1].tolist()
-    for time in (0, len(picture.tape) // 2, len(picture.tape) - 1):
-        tape = dict(enumerate(picture.tape[time].tolist(), start=picture.first))
-        assert tape[int(run.cell[time])] == run.symbol[time], "the cell under the head shows the symbol under the head"
-    assert np.array_equal(picture.states.argmax(axis=1), picture.state)
-    assert (picture.states.sum(axis=1) == 1).all() and (picture.symbols.sum(axis=1) == 1).all()
-    weights = 2 ** np.arange(picture.bits.shape[1])[::-1]
-    assert np.array_equal((picture.bits @ weights) % (2 ** len(weights)), picture.cell % (2 ** len(weights)))
+    table, run = trace_table(name, word), trace(load_machine(name), word, 200)
+    assert run.halted_at is not None and len(table) == run.halted_at + 1
+    assert table["cell"].to_list() == run.cell[: len(table)].tolist()
+    for word in ("state", "symbol", "cell"):
+        assert table[word].to_list() == table[f"network_{word}"].to_list()
+    for time in (0, len(table) // 2, len(table) - 1):
+        under = table["tape"][time][int(run.cell[time]) - table["first_cell"][0]]
+        assert under == run.symbol[time], "the cell under the head shows the symbol under the head"
+    states, symbols, bits = (np.array(table[f"{word}_entries"].to_list()) for word in ("state", "symbol", "cell"))
+    assert np.array_equal(states.argmax(axis=1), table["state"])
+    assert (states.sum(axis=1) == 1).all() and (symbols.sum(axis=1) == 1).all()
+    weights, size = 2 ** np.arange(bits.shape[1])[::-1], 2 ** bits.shape[1]
+    assert np.array_equal((bits @ weights) % size, table["cell"].to_numpy() % size)
 
 
 def test_the_sum_stands_on_the_last_tape():
-    picture = trace_drawing.picture_of("binary-addition", "101+11")
-    assert "1 0 0 0" in picture.table()["tape"][-1]
+    figure = draw_trace("binary-addition", "101+11", trace_table("binary-addition", "101+11"))
+    assert "1 0 0 0" in figure.data["tape"][-1]
+    assert figure.data["equal"].all() and "they agree at every step" in figure.caption
 
 
 def test_a_picture_of_a_wrong_network_says_so():
-    picture = trace_drawing.picture_of("busy-beaver-2", "")
-    state, symbol, cell = picture.decoded
-    fields = {name: getattr(picture, name) for name in trace_drawing.Picture.__dataclass_fields__}
-    wrong = trace_drawing.Picture(**fields | {"decoded": (state, symbol, cell + (np.arange(len(cell)) == 2))})
-    assert wrong.wrong.tolist() == [time == 2 for time in range(len(cell))]
-    with figures.style():
-        assert "differ at 1 times" in trace_drawing.draw_trace(wrong).caption
+    wrong = trace_table("busy-beaver-2", "").with_columns(pl.col("network_cell") + (pl.col("time") == 2))
+    figure = draw_trace("busy-beaver-2", "", wrong)
+    assert figure.data["equal"].to_list() == [time != 2 for time in range(len(wrong))]
+    assert "differ at 1 times" in figure.caption
 
 
 # --- noise --------------------------------------------------------------------------------------------------
@@ -281,7 +252,7 @@ def test_noise_on_the_classifier_alone_flips_at_norm_one():
 NOISE = machine_noise.Settings(counters=(2, 3))
 
 
-def noise_tables(plain: dict[int, float], corrected: float = 5.0, directions: int = 10) -> Tables:
+def noise_tables(plain: dict[int, float], corrected: float = 5.0, directions: int = 10) -> Given:
     rows = [
         {"bits": bits, "steps": 2 ** (bits + 2) - 1, "correction": correction, "direction": direction,
          "radius": (corrected if correction else plain[bits]) * 1.1**direction, "step_radius": 0.1, "certificate": 1e-3,
@@ -306,7 +277,7 @@ def test_noise_verdicts():
 
 def test_measured_noise_without_correction_falls():
     settings = machine_noise.Settings(counters=(1,), directions=1, low=1e-8, ratio=100.0)
-    table = machine_noise.MachineNoise().measure(settings)["radii"]
+    table = machine_noise.radii(settings)
     plain, rounded = (table.filter(correction=value)["radius"][0] for value in (False, True))
     assert plain <= rounded and rounded >= 1.0 and table["parameters"][0] == 552_567
     assert (table["step_radius"] <= table["radius"]).all()
@@ -360,7 +331,7 @@ def test_binary_codes_bear_coarse_arithmetic_and_scalar_ones_do_not():
 CODED = position_codes.Settings(times=(4, 16, 64, 256), directions=10)
 
 
-def code_tables(exponents: dict[str, float]) -> Tables:
+def code_tables(exponents: dict[str, float]) -> Given:
     gaps, radii = [], []
     for code, a in exponents.items():
         for places in CODED.times:
@@ -394,7 +365,7 @@ def test_code_verdicts():
 
 def test_measured_codes():
     settings = position_codes.Settings(times=(4, 32), directions=2, ratio=10.0)
-    tables = position_codes.PositionCodes().measure(settings)
+    tables = measured_tables(position_codes.PositionCodes(), Results(pl.DataFrame(), settings))
     assert tables["gaps"]["gap"].to_list() == pytest.approx([GAPS[code](t) for code in CODES for t in (4, 32)])
     norms = Scan(settings.low, settings.high, settings.ratio).norms
     assert set(tables["radii"]["radius"]) <= {*norms.tolist(), math.inf} and len(tables["radii"]) == 16

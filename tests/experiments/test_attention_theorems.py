@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import math
 from typing import Any
 
@@ -11,100 +11,68 @@ import polars as pl
 import pytest
 from matplotlib.figure import Figure as Drawing
 
-import krogh.experiments  # noqa: F401  files them
+import krogh.experiments.attention  # noqa: F401  files them
 from krogh.errors import KroghError
-from krogh.experiments.attention import capacity, coherence, inequalities, shattering, statistical_floor
-from krogh.experiments.attention.construction_tables import growth_rates, growth_rows
-from krogh.experiments.attention.constructions import NORMS
-from krogh.experiments.theorems import Tables, bend, exact, measured, slope, spread
-from krogh.lab import figures, run_study
-from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
+from krogh.experiments.attention import capacity, coherence, shattering, statistical_floor
+from krogh.experiments.attention.constructions import NORMS, growth_rates, growth_rows
+from krogh.lab import Results, Tables, figures, run_study
+from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
+from krogh.lab.experiment import measured_tables
 from krogh.registry import EXPERIMENTS
 from krogh.report import write_report
 from krogh.tasks.consistency import unique_probability
 from krogh.theory import attention_lipschitz
 from krogh.theory.constructions.shattering_heads import LEAST_ATTENTION
 
-NAMES = tuple(
-    f"attention/{name}"
-    for name in ("constructions", "shattering", "capacity", "influence", "coherence", "statistical-floor")
+NAMES = (
+    "attention/constructions",
+    "attention/shattering",
+    "attention/capacity",
+    "attention/influence",
+    "attention/coherence",
+    "attention/statistical-floor",
 )
-SMALL: dict[str, dict[str, Any]] = {
-    "attention/constructions": {"heads": ("train_single", "train_multi"), "lengths": (6,), "sizes": (1, 2)},
-}
+SMALL: dict[str, Any] = {"heads": ("train_single", "train_multi"), "lengths": (6,), "sizes": (1, 2)}
 
 
 def settings_of(name: str, scale: str = "smoke", **changes: Any) -> Any:
-    experiment = EXPERIMENTS[name]()
-    return dataclasses.replace(experiment.settings(scale), **changes)
+    return EXPERIMENTS[name]().settings(scale, changes)
 
 
-def tables_of(name: str, **changes: Any) -> Tables:
-    settings = settings_of(name, **changes)
-    EXPERIMENTS[name]().check(settings)
-    return measured(EXPERIMENTS[name], settings)
+@functools.cache
+def measured(name: str, settings: Any) -> Tables[Any]:
+    return measured_tables(EXPERIMENTS[name](), Results(pl.DataFrame(), settings))
 
 
-def verdicts(name: str, tables: Tables, **changes: Any) -> dict[str, str]:
-    claims = EXPERIMENTS[name]().judge(settings_of(name, **changes), tables)
-    assert len({claim.name for claim in claims}) == len(claims)
-    return {claim.name: claim.verdict for claim in claims}
+def tables_of(name: str, **changes: Any) -> Tables[Any]:
+    return measured(name, settings_of(name, **changes))
 
 
-# --- what they share ----------------------------------------------------------------------------------------
+def changed(tables: Tables[Any], **others: pl.DataFrame) -> Tables[Any]:
+    """The same settings with other tables in the place of some."""
+    return Tables(tables.settings, {**tables, **others})
 
 
-def test_lines_slopes_and_exact_numbers():
-    x = np.arange(5.0)
-    assert slope(x, 3 * x + 1) == pytest.approx(3)
-    assert bend(x, 3 * x + 1) == pytest.approx(0, abs=1e-12)
-    assert bend([0, 1, 2], [0, 0, 3]) == pytest.approx(1 / 3)  # the line is 1.5 x - 0.5; it misses the middle by 1
-    assert (exact(2.0).low, exact(2.0).high) == (2.0, 2.0)
-    assert (spread([3, 1, 2], "x").value, spread([3, 1, 2], "x").low, spread([3, 1, 2], "x").high) == (2, 1, 3)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
-def test_they_train_nothing(name, scale):
-    experiment = EXPERIMENTS[name]()
-    assert experiment.trials(experiment.settings(scale)) == []
-
-
-def test_tables_are_measured_once(monkeypatch):
-    tables = tables_of("attention/shattering")
-    monkeypatch.setattr(shattering.Shattering, "measure", None)
-    assert tables_of("attention/shattering") is tables
+def verdicts(name: str, tables: Tables[Any]) -> dict[str, str]:
+    return {claim.name: claim.verdict for claim in EXPERIMENTS[name]().judged(tables)}
 
 
 BAD = [
-    ("attention/constructions", {"heads": ("det_singel",)}, "det_single"),
-    ("attention/constructions", {"lengths": (20,)}, "16"),
     ("attention/constructions", {"lengths": (1,)}, "lengths"),
     ("attention/constructions", {"sampled": (9,)}, "sampled"),
-    ("attention/constructions", {"mode": "dul"}, "dual"),
-    ("attention/constructions", {"variant": "fixed"}, "repaired"),
-    ("attention/constructions", {"growth": (1, 2, 3, 11)}, "growth"),
     ("attention/shattering", {"lengths": (2, 6)}, "try 4"),
-    ("attention/shattering", {"lengths": (2**13,)}, "4096"),
-    ("attention/shattering", {"exponent": 0.0}, "exponent"),
-    ("attention/capacity", {"lengths": (8, 8, 16)}, "increasing"),
-    ("attention/capacity", {"radius": -1.0}, "radius"),
     ("attention/influence", {"s": 20}, "lengths"),
-    ("attention/influence", {"enumerated": 20}, "14"),
-    ("attention/influence", {"scores": ()}, "scores"),
     ("attention/coherence", {"dimensions": (20,)}, "try"),
-    ("attention/coherence", {"s": 2}, "3"),
-    ("attention/coherence", {"multiples": (2.0,)}, "multiples"),
+    ("attention/coherence", {"length": 3}, "try 4"),
     ("attention/statistical-floor", {"learned": (21,)}, "learned"),
-    ("attention/statistical-floor", {"draws": 0}, "draws"),
-    ("attention/statistical-floor", {"lengths": (40, 20)}, "increasing"),
+    ("attention/statistical-floor", {"lengths": (3, 20)}, "try 4"),
 ]
 
 
 @pytest.mark.parametrize(("name", "changes", "words"), BAD)
-def test_bad_settings_get_one_error(name, changes, words):
+def test_settings_that_do_not_go_together_get_one_error(name, changes, words):
     with pytest.raises(KroghError, match=words):
-        EXPERIMENTS[name]().trials(settings_of(name, **changes))
+        settings_of(name, **changes)
 
 
 # --- constructions ------------------------------------------------------------------------------------------
@@ -112,7 +80,7 @@ def test_bad_settings_get_one_error(name, changes, words):
 
 @pytest.mark.slow
 def test_constructions_hold_and_norms_need_more_lengths():
-    tables = tables_of("attention/constructions", **SMALL["attention/constructions"])
+    tables = tables_of("attention/constructions", **SMALL)
     found = verdicts("attention/constructions", tables)
     assert {name for name, verdict in found.items() if verdict == INCONCLUSIVE} == {
         "query-norm-log",
@@ -129,8 +97,8 @@ def test_constructions_hold_and_norms_need_more_lengths():
 @pytest.mark.slow
 def test_printed_relus_are_not_exact():
     """δ = γ/8 does not cover what s heads may miss by, and the printed bump is no bump."""
-    changes = {**SMALL["attention/constructions"], "variant": "printed"}
-    found = verdicts("attention/constructions", tables_of("attention/constructions", **changes), **changes)
+    changes = {**SMALL, "variant": "printed"}
+    found = verdicts("attention/constructions", tables_of("attention/constructions", **changes))
     assert found["exact-general"] == found["exact-memoriser"] == NOT_REPRODUCED
     assert found["head-train-single"] == REPRODUCED
 
@@ -144,13 +112,13 @@ def test_printed_values_put_out_nothing():
         "long": (8, 16),
         "sampled": (),
     }
-    found = verdicts("attention/constructions", tables_of("attention/constructions", **changes), **changes)
+    found = verdicts("attention/constructions", tables_of("attention/constructions", **changes))
     assert found["head-det-multi"] == found["exact-general"] == NOT_REPRODUCED
 
 
 def test_half_the_strength_is_too_little():
-    changes = {**SMALL["attention/constructions"], "strength": 0.5}
-    found = verdicts("attention/constructions", tables_of("attention/constructions", **changes), **changes)
+    changes = {**SMALL, "strength": 0.5}
+    found = verdicts("attention/constructions", tables_of("attention/constructions", **changes))
     assert found["head-train-single"] == found["head-train-multi"] == NOT_REPRODUCED
     assert found["norms-as-predicted"] == NOT_REPRODUCED
 
@@ -172,7 +140,7 @@ def growth_table(symmetric: Any, general: Any) -> pl.DataFrame:
 
 
 def test_laws_of_norms_are_told_from_others():
-    tables = dict(tables_of("attention/constructions", **SMALL["attention/constructions"]))
+    tables = tables_of("attention/constructions", **SMALL)
     right = {
         "long": long_norms(lambda T: 2 + math.log(T), lambda T: 1.7),
         "growth": growth_table(lambda s: s**1.5, lambda s: s * 2 ** (s / 2)),
@@ -182,8 +150,8 @@ def test_laws_of_norms_are_told_from_others():
         "growth": growth_table(lambda s: 2 ** (s / 2), lambda s: 2.0**s),
     }
     laws = ("query-norm-log", "other-norms-constant", "symmetric-norms", "general-norms")
-    assert {verdicts("attention/constructions", {**tables, **right})[law] for law in laws} == {REPRODUCED}
-    assert {verdicts("attention/constructions", {**tables, **wrong})[law] for law in laws} == {NOT_REPRODUCED}
+    assert {verdicts("attention/constructions", changed(tables, **right))[law] for law in laws} == {REPRODUCED}
+    assert {verdicts("attention/constructions", changed(tables, **wrong))[law] for law in laws} == {NOT_REPRODUCED}
 
 
 def test_growth_rates_of_the_relus_are_those_of_the_proof():
@@ -202,12 +170,12 @@ def test_growth_rates_of_the_relus_are_those_of_the_proof():
 def test_shattering_holds_at_the_sources_norm():
     changes = {"lengths": (2, 4, 8, 16, 32, 64), "fixed": (10.0,)}
     tables = tables_of("attention/shattering", **changes)
-    assert set(verdicts("attention/shattering", tables, **changes).values()) == {REPRODUCED}
+    assert set(verdicts("attention/shattering", tables).values()) == {REPRODUCED}
 
 
 def test_a_norm_of_order_T_does_not_attend_to_one_position():
     changes = {"lengths": (8, 16, 32, 64), "exponent": 1.0}
-    found = verdicts("attention/shattering", tables_of("attention/shattering", **changes), **changes)
+    found = verdicts("attention/shattering", tables_of("attention/shattering", **changes))
     assert found["attention-on-one"] == NOT_REPRODUCED
     assert found["all-patterns"] == REPRODUCED  # the patterns never needed the norm
 
@@ -218,7 +186,7 @@ def test_shattering_claims_fail_on_other_tables():
     heads = tables["heads"].with_columns(
         right=pl.col("right") - 1, patterns=pl.col("patterns") - 1, needed=pl.col("length").cast(pl.Float64)
     )
-    found = verdicts("attention/shattering", {**tables, "heads": heads}, **changes)
+    found = verdicts("attention/shattering", changed(tables, heads=heads))
     assert found.pop("attention-on-one") == REPRODUCED
     assert set(found.values()) == {NOT_REPRODUCED}
 
@@ -237,7 +205,7 @@ def test_the_norm_needed_is_the_least_that_does():
 
 def test_capacity_is_affine_in_log_T():
     changes = {"lengths": tuple(2**p for p in range(3, 21, 4)), "draws": 20}
-    found = verdicts("attention/capacity", tables_of("attention/capacity", **changes), **changes)
+    found = verdicts("attention/capacity", tables_of("attention/capacity", **changes))
     assert {verdict for name, verdict in found.items() if name.startswith("inequality")} == {INCONCLUSIVE}
     assert {verdict for name, verdict in found.items() if not name.startswith("inequality")} == {REPRODUCED}
 
@@ -247,29 +215,27 @@ def test_a_capacity_of_another_law_is_not_reproduced():
     tables = tables_of("attention/capacity", **changes)
     longer = tables["lengths"].with_columns(shape=pl.col("size").cast(pl.Float64), explicit=pl.col("size").sqrt())
     heads = tables["heads"].with_columns(shape=pl.col("size").cast(pl.Float64) ** 2, explicit=pl.col("size") * 1.0)
-    found = verdicts("attention/capacity", {**tables, "lengths": longer, "heads": heads}, **changes)
+    found = verdicts("attention/capacity", changed(tables, lengths=longer, heads=heads))
     assert {verdict for name, verdict in found.items() if not name.startswith("inequality")} == {NOT_REPRODUCED}
 
 
 def test_inequalities_hold_and_draws_come_close():
     """A ratio that is always small would not notice a wrong constant."""
-    for name in inequalities.RATIOS:
-        worst = inequalities.worst_ratio(name, 200)
-        assert 0.45 < worst <= 1 + inequalities.ROUNDING, name
+    for name in capacity.RATIOS:
+        worst = capacity.worst_ratio(name, 200)
+        assert 0.45 < worst <= 1 + capacity.ROUNDING, name
 
 
 @pytest.mark.parametrize("name", ["softmax, Lemma A.6", "layer by weights, Lemma A.13"])
 def test_a_constant_that_is_too_small_is_noticed(monkeypatch, name):
     """The softmax's true constant is 1, half of the lemma's: an eighth of the lemma's is refuted by a draw."""
     monkeypatch.setattr(attention_lipschitz, "SOFTMAX_JACOBIAN", 0.25)
-    assert inequalities.worst_ratio(name, 1000) > 1.05
+    assert capacity.worst_ratio(name, 1000) > 1.05
 
 
 def test_one_counterexample_is_enough():
-    settings = settings_of("attention/capacity", draws=20)
-    tables = dict(tables_of("attention/capacity", draws=20))
-    tables["ratios"] = tables["ratios"].with_columns(ratio=pl.lit(1.01))
-    found = {claim.name: claim.verdict for claim in capacity.Capacity().judge(settings, tables)}
+    tables = tables_of("attention/capacity", draws=20)
+    found = verdicts("attention/capacity", changed(tables, ratios=tables["ratios"].with_columns(ratio=pl.lit(1.01))))
     assert {verdict for name, verdict in found.items() if name.startswith("inequality")} == {NOT_REPRODUCED}
 
 
@@ -288,12 +254,12 @@ def test_influence_claims_fail_on_other_tables():
     tables = tables_of("attention/influence")
     flips = tables["flips"].with_columns(influence=pl.lit(0.3) + 1e-3 * pl.col("influence"))
     every = tables["all"].with_columns(least=pl.col("least") + 1e-6)
-    assert set(verdicts("attention/influence", {"flips": flips, "all": every}).values()) == {NOT_REPRODUCED}
+    assert set(verdicts("attention/influence", changed(tables, flips=flips, all=every)).values()) == {NOT_REPRODUCED}
 
 
 def test_short_contexts_have_no_limit():
     changes = {"lengths": (8, 80), "enumerated": 6}
-    found = verdicts("attention/influence", tables_of("attention/influence", **changes), **changes)
+    found = verdicts("attention/influence", tables_of("attention/influence", **changes))
     assert found["fixed-norm-vanishes"] == found["log-norm-keeps"] == INCONCLUSIVE
     assert found["fixed-formula"] == REPRODUCED
 
@@ -304,14 +270,14 @@ NEARLY: dict[str, Any] = {"length": 20, "s": 3, "dimensions": (600,), "multiples
 
 
 def test_printed_keys_fail_and_dual_keys_do_not():
-    found = verdicts("attention/coherence", tables_of("attention/coherence", **NEARLY), **NEARLY)
+    found = verdicts("attention/coherence", tables_of("attention/coherence", **NEARLY))
     assert set(found.values()) == {REPRODUCED} and len(found) == 4
 
 
 def test_exchanged_keys_are_noticed():
-    table = tables_of("attention/coherence", **NEARLY)["errors"]
-    swapped = table.with_columns(mode=pl.col("mode").replace({"dual": "printed", "printed": "dual"}))
-    assert set(verdicts("attention/coherence", {"errors": swapped}, **NEARLY).values()) == {NOT_REPRODUCED}
+    tables = tables_of("attention/coherence", **NEARLY)
+    swapped = tables["errors"].with_columns(mode=pl.col("mode").replace({"dual": "printed", "printed": "dual"}))
+    assert set(verdicts("attention/coherence", changed(tables, errors=swapped)).values()) == {NOT_REPRODUCED}
 
 
 def test_the_worst_input_is_the_worst():
@@ -334,7 +300,7 @@ def test_where_the_printed_bound_says_nothing_it_is_not_judged():
     changes = {**NEARLY, "dimensions": (260,)}
     tables = tables_of("attention/coherence", **changes)
     assert 2 * 3 * float(tables["errors"]["coherence"].to_numpy().max()) >= 1
-    assert "printed-bound-false-d260" not in verdicts("attention/coherence", tables, **changes)
+    assert "printed-bound-false-d260" not in verdicts("attention/coherence", tables)
 
 
 # --- the statistical floor ----------------------------------------------------------------------------------
@@ -362,9 +328,8 @@ def floor_tables(threshold: Any, learner_share: float = 1.0) -> dict[str, pl.Dat
 
 
 def floor_verdicts(tables: dict[str, pl.DataFrame], **changes: Any) -> dict[str, str]:
-    settings = dataclasses.replace(settings_of("attention/statistical-floor", "paper"), **{**FLOOR, **changes})
-    claims = statistical_floor.StatisticalFloor().judge(settings, tables)
-    return {claim.name: claim.verdict for claim in claims}
+    settings = settings_of("attention/statistical-floor", "paper", **{**FLOOR, "learned_samples": (20,), **changes})
+    return verdicts("attention/statistical-floor", Tables(settings, tables))
 
 
 def test_a_threshold_near_the_floor_that_grows_as_log_T():
@@ -404,12 +369,13 @@ def test_the_learner_is_certain_as_often_as_data_sets_are_unique():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_figures_draw(name):
-    changes = SMALL.get(name, {})
+    tables = tables_of(name, **(SMALL if name == "attention/constructions" else {}))
     with figures.style():
-        drawn = EXPERIMENTS[name]().draw(settings_of(name, **changes), tables_of(name, **changes))
+        drawn = list(EXPERIMENTS[name]().figures(tables))
     for figure in drawn:
         assert isinstance(figure.drawing, Drawing) and len(figure.data) and figure.title and figure.caption
         figure.drawing.draw_without_rendering()
+        figure.data.write_csv()
 
 
 def test_a_study_without_trials_is_complete_and_has_a_page(tmp_path):

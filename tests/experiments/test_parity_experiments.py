@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -12,26 +11,25 @@ import pytest
 from matplotlib.figure import Figure as Drawing
 from scipy.stats import norm
 
-import krogh.experiments  # noqa: F401  files them
+import krogh.experiments.parity.scaling as scaling_module
 from krogh.engine import Trial
 from krogh.engine.checking import CONVERGED, FAILED
 from krogh.engine.lane import Finished
 from krogh.engine.records import recorded, with_fields
-from krogh.lab import Experiment, Figure, Results, figures, run_study
-from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
-from krogh.lab.fits import scaling_fit
+from krogh.lab import Figure, Results, Tables, figures, run_study
+from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
+from krogh.lab.experiment import measured_tables
+from krogh.lab.fits import power_law
 from krogh.registry import EXPERIMENTS
 from krogh.report.read import read_study
 
-NAMES = [name for name in EXPERIMENTS if EXPERIMENTS[name].__module__.startswith("krogh.")]
-PARITY = [name for name in NAMES if name.startswith("parity/")]
-SCALES = ("smoke", "laptop", "paper")
+PARITY = [name for name in EXPERIMENTS if name.startswith("parity/")]
 INF = np.inf
 
 Law = Callable[[Trial, int, np.random.Generator], np.ndarray]
 
 
-def results_of(name: str, law: Law, plateau: float = 0.5, scale: str = "paper", **changes: Any) -> Results[Any]:
+def results_of(name: str, law: Law, plateau: float = 0.5, scale: str = "paper", **changes: Any) -> Tables[Any]:
     """What the experiment would be shown if its trials converged at times drawn from `law`.
 
     A curve is at chance for the share `plateau` of its time, and at a quarter afterwards.
@@ -62,18 +60,17 @@ def results_of(name: str, law: Law, plateau: float = 0.5, scale: str = "paper", 
         records = recorded(cohort, cohort.ids(), ended, first)
         tables.append(with_fields(cohort, ended.position, records).collect())
         first += count
-    return Results(pl.concat(tables, how="diagonal_relaxed").drop("order"), settings, scale)
+    whole = pl.concat(tables, how="diagonal_relaxed").drop("order")
+    return measured_tables(experiment, Results(whole, settings, scale))
 
 
-def verdicts(name: str, results: Results[Any]) -> dict[str, str]:
-    claims = EXPERIMENTS[name]().claims(results)
-    assert len({claim.name for claim in claims}) == len(claims)
-    return {claim.name: claim.verdict for claim in claims}
+def verdicts(name: str, tables: Tables[Any]) -> dict[str, str]:
+    return {claim.name: claim.verdict for claim in EXPERIMENTS[name]().judged(tables)}
 
 
-def drawn(name: str, results: Results[Any]) -> list[Figure]:
+def drawn(name: str, tables: Tables[Any]) -> list[Figure]:
     with figures.style():
-        made = EXPERIMENTS[name]().figures(results)
+        made = list(EXPERIMENTS[name]().figures(tables))
     for figure in made:
         assert isinstance(figure.drawing, Drawing) and len(figure.data) and figure.title and figure.caption
     return made
@@ -91,35 +88,7 @@ def never(trial: Trial, count: int, rng: np.random.Generator) -> np.ndarray:
     return np.full(count, INF)
 
 
-# --- every experiment ---------------------------------------------------------------------------------------
-
-
-def test_they_are_filed():
-    assert {"parity/histogram", "parity/scaling", "parity/training-curves"} <= set(NAMES)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_experiment_has_every_scale_and_says_what_it_is(name):
-    filed = EXPERIMENTS[name]
-    assert issubclass(filed, Experiment) and filed.name == name
-    assert tuple(filed.scales) == SCALES
-    assert len({type(settings) for settings in filed.scales.values()}) == 1
-    for settings in filed.scales.values():
-        assert dataclasses.is_dataclass(settings)
-        assert all(field.metadata.get("help") for field in dataclasses.fields(settings)), "a line of help per setting"
-    assert all(filed.__dict__.get(word) for word in ("title", "question", "source", "__doc__"))
-    assert filed.question.endswith("?")
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("scale", SCALES)
-def test_trials_build_and_are_all_different(name, scale):
-    experiment = EXPERIMENTS[name]()
-    cohorts = experiment.trials(experiment.settings(scale))
-    count = sum(len(cohort) for cohort in cohorts)
-    assert scale != "smoke" or count <= 200
-    if 0 < count <= 20_000:
-        assert len(np.unique(np.concatenate([cohort.ids() for cohort in cohorts]))) == count
+# --- all three ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", PARITY)
@@ -201,7 +170,8 @@ def test_histogram_on_the_edge_is_inconclusive():
 def test_histogram_of_too_few_trials_is_inconclusive():
     results = results_of("parity/histogram", lognormal(1000), trials=999)
     assert verdicts("parity/histogram", results) == dict.fromkeys(HISTOGRAM, INCONCLUSIVE)
-    claims = EXPERIMENTS["parity/histogram"]().claims(results)
+    claims = EXPERIMENTS["parity/histogram"]().judged(results)
+    assert {claim.trials for claim in claims} == {999}
     assert all("999 trials are too few" in claim.reason for claim in claims)
 
 
@@ -239,7 +209,7 @@ def by_size(median: Callable[[int, int], float]) -> Law:
     return law
 
 
-def scaling(median: Callable[[int, int], float], **changes: Any) -> tuple[Results[Any], dict[str, str]]:
+def scaling(median: Callable[[int, int], float], **changes: Any) -> tuple[Tables[Any], dict[str, str]]:
     results = results_of("parity/scaling", by_size(median), **(SIZES | changes))
     return results, verdicts("parity/scaling", results)
 
@@ -248,10 +218,12 @@ def test_scaling_finds_the_exponent_of_a_power_law():
     results, found = scaling(lambda n, k: 100 * n ** (0.5 * k))
     assert found["ii-straight-k2"] == found["ii-straight-k3"] == found["ii-steeper-k3"] == REPRODUCED
     assert found["ii-elbow-k2"] == found["ii-elbow-k3"] == INCONCLUSIVE, "a straight line has no elbow"
-    grouped = EXPERIMENTS["parity/scaling"]()._grouped(results, "ii")
+    by_k = scaling_module.medians(results)["ii"]
     for k in (2, 3):
-        exponent = scaling_fit(grouped[k]).exponent
-        assert exponent.contains(0.5 * k) and exponent.high - exponent.low < 0.15
+        exponent = power_law(by_k[k]).exponent
+        assert exponent.contains(0.5 * k) and exponent.high - exponent.low < 0.2 and exponent.trials == 600
+    trials = {claim.name: claim.trials for claim in EXPERIMENTS["parity/scaling"]().judged(results)}
+    assert trials["ii-straight-k2"] == 600 and trials["ii-steeper-k3"] == 1200
     (figure,) = drawn("parity/scaling", results)
     assert len(figure.data) == 12 and figure.data["trials"].unique().to_list() == [100]
     assert figure.data["success_rate"].unique().to_list() == [1.0]
@@ -298,9 +270,9 @@ def test_scaling_tells_configurations_apart():
 
     results = results_of("parity/scaling", law, ns=(10, 20, 30), ks=(2, 3), seeds=4, configurations=("ii", "v", "xv"))
     for name, expected in (("ii", 2000.0), ("v", 2000.0), ("xv", 1000.0)):
-        grouped = EXPERIMENTS["parity/scaling"]()._grouped(results, name)
-        assert {len(times) for by_n in grouped.values() for times in by_n.values()} == {4}
-        assert {time for by_n in grouped.values() for times in by_n.values() for time in times} == {expected}
+        by_k = scaling_module.medians(results)[name]
+        assert {point.trials for curve in by_k.values() for point in curve.y} == {4}
+        assert {value for curve in by_k.values() for value in curve.value} == {expected}
     assert [figure.name for figure in drawn("parity/scaling", results)] == ["scaling-ii", "scaling-v", "scaling-xv"]
 
 

@@ -10,9 +10,11 @@ import polars as pl
 import pytest
 
 from krogh.errors import KroghError
-from krogh.experiments.qstr.attention_map import AttentionMap, Settings, judge, mapped, scores_of, task_of
-from krogh.lab import Results, figures, run_study
-from krogh.lab.claim import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
+from krogh.experiments.qstr.attention_map import AttentionMap, Settings, spread_places
+from krogh.experiments.qstr.common import retrieval
+from krogh.lab import Results, Tables, figures, run_study
+from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
+from krogh.lab.experiment import measured_tables
 
 SMALL = {"length": 6, "dimension": 3, "samples": 64, "networks": 3, "validation": 32, "prompts": 16, "epochs": 1}
 GOOD = {"block_energy": 0.99, "diagonal": 35.0, "diagonal_dominance": 6.0, "error": 0.04, "retrieval_mean": 0.8}
@@ -25,36 +27,40 @@ def scores(law: str = "shared", networks: int = 5, **changes: float) -> pl.DataF
 
 
 def verdicts(table: pl.DataFrame, **changes: Any) -> dict[str, str]:
-    return {found.name: found.verdict for found in judge(Settings(index_laws=("shared",), **changes), table)}
+    found = AttentionMap().judged(Tables(Settings(**changes), {"scores": table}))
+    return {claim.name: claim.verdict for claim in found}
 
 
 class Planted(Results[Settings]):
     """Results whose networks all have the same given weights."""
 
-    def __init__(self, settings: Settings, params: dict[str, np.ndarray]):
-        ids = np.concatenate([cohort.ids() for cohort in AttentionMap().trials(settings)])
-        table = pl.DataFrame({"id": ids, "seed": np.arange(len(ids)), "error": 0.03, "steps": 7})
-        super().__init__(table, settings, "smoke")
+    def __init__(self, settings: Settings, params: dict[str, np.ndarray], outcomes: list[str]):
+        cohorts = list(AttentionMap().trials(settings))
+        ids = np.concatenate([cohort.ids() for cohort in cohorts])
+        seeds = np.arange(len(ids))
+        columns = {"id": ids, "seed": seeds, "index_law": "shared", "outcome": outcomes, "error": 0.03, "steps": 7}
+        super().__init__(pl.DataFrame(columns), settings, cohorts=cohorts)
         self.params = params
 
     def weights(self, identity: int) -> dict[str, np.ndarray]:
         return self.params
 
 
-def planted(alpha: float, transposed: bool = False, **changes: Any) -> Planted:
+def planted(alpha: float, transposed: bool = False, diverged: int = 0) -> Tables[Settings]:
     """Networks whose map is α·I in the block of index rows and position columns, or in the transposed block."""
-    settings = AttentionMap().settings("smoke", SMALL | {"index_laws": ("shared",)} | changes)
-    trial = AttentionMap().trials(settings)[0].template
+    settings = AttentionMap().settings("smoke", SMALL | {"index_laws": ("shared",)})
+    trial = next(iter(AttentionMap().trials(settings))).template
     shapes = jax.eval_shape(lambda: trial.initial_params())
     params = {name: np.zeros(leaf.shape, np.float32) for name, leaf in shapes.items()}
-    task = task_of(settings, "shared")
+    task = trial.task
     d, size = task.dimension, task.code_dimension
     Q, K = np.zeros_like(params["Q"]), np.zeros_like(params["K"])
     rows, columns = (d, d + size) if transposed else (d + size, d)
     place = np.arange(size)
     Q[place, rows + place] = alpha
     K[place, columns + place] = 1.0
-    return Planted(settings, params | {"Q": Q, "K": K})
+    outcomes = ["diverged"] * diverged + ["failed"] * (settings.networks - diverged)
+    return measured_tables(AttentionMap(), Planted(settings, params | {"Q": Q, "K": K}, outcomes))
 
 
 # --- verdicts -----------------------------------------------------------------------------------------------
@@ -79,18 +85,12 @@ def test_each_criterion_can_fail_alone(claim, change):
     assert found.pop(claim) == NOT_REPRODUCED and set(found.values()) == {REPRODUCED}
 
 
-def test_on_the_edge_or_with_two_networks_nothing_is_decided():
-    assert verdicts(scores(diagonal_dominance=4.0))["diagonal-dominance-shared"] == INCONCLUSIVE
-    assert set(verdicts(scores(networks=2)).values()) == {INCONCLUSIVE}
-
-
 def test_sizes_are_compared_with_the_source_at_its_length_only():
     assert "size-shared" not in verdicts(scores(), length=30)
 
 
 def test_laws_are_judged_apart():
-    both = pl.concat([scores(), scores("independent", error=0.5)])
-    found = {c.name: c.verdict for c in judge(Settings(), both)}
+    found = verdicts(pl.concat([scores(), scores("independent", error=0.5)]))
     assert found["learned-shared"] == REPRODUCED and found["learned-independent"] == NOT_REPRODUCED
 
 
@@ -98,7 +98,7 @@ def test_laws_are_judged_apart():
 
 
 def test_a_planted_map_has_the_scores_of_the_construction():
-    table = scores_of(planted(40.0))
+    table = planted(40.0)["scores"]
     assert len(table) == 3
     assert table["block_energy"].to_numpy() == pytest.approx(1.0)
     assert table["diagonal"].to_numpy() == pytest.approx(40.0)
@@ -106,63 +106,64 @@ def test_a_planted_map_has_the_scores_of_the_construction():
 
 
 def test_retrieval_is_the_softmax_of_matching_codes():
-    results = planted(25.0)
-    task = task_of(results.settings, "shared")
+    tables = planted(25.0)
+    settings = tables.settings
+    task = retrieval(settings.length, settings.dimension, "shared")
     codes = np.asarray(task.codes, np.float64)
     logits = 25.0 * (codes @ codes.T) / np.sqrt(task.features)  # of index t (rows) and position j
     weights = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    trial = AttentionMap().trials(results.settings)[0][0]
-    indices = np.asarray(trial.task.test(trial.key(2), results.settings.prompts).indices)[:, 0, 0]
-    first = mapped(results)[0].scores
+    trial = next(iter(AttentionMap().trials(settings)))[0]
+    indices = np.asarray(trial.task.test(trial.key(2), settings.prompts).indices)[:, 0, 0]
+    first = tables["scores"].row(0, named=True)
     assert first["retrieval_mean"] == pytest.approx(np.diag(weights)[indices].mean(), rel=1e-4)
     assert first["retrieval_least"] == pytest.approx(np.diag(weights)[indices].min(), rel=1e-4)
 
 
 def test_the_transposed_block_does_not_count():
-    table = scores_of(planted(40.0, transposed=True))
+    table = planted(40.0, transposed=True)["scores"]
     assert table["block_energy"].to_list() == [0.0] * 3
     assert table["largest_outside"].to_numpy() == pytest.approx(40.0)
 
 
+def test_a_network_that_diverged_counts_as_the_worst_and_is_not_drawn():
+    tables = planted(40.0, diverged=1)
+    table = tables["scores"]
+    assert table["block_energy"].to_list() == pytest.approx([0.0, 1.0, 1.0]) and table["error"][0] == np.inf
+    assert REPRODUCED not in {claim.verdict for claim in AttentionMap().judged(tables)}
+    assert tables["maps"]["value"].max() == pytest.approx(40.0)
+
+
 def test_figures_show_the_map_and_all_networks():
-    results = planted(40.0)
+    tables = planted(40.0)
     with figures.style():
-        heat, entries = AttentionMap().figures(results)
-    size = task_of(results.settings, "shared").features
+        heat, entries = AttentionMap().figures(tables)
+    settings = tables.settings
+    size = retrieval(settings.length, settings.dimension, "shared").features
     assert len(heat.data) == size**2 and len(entries.data) == 3
-    shown = heat.data.sort("query_coordinate", "key_coordinate")["value"].to_numpy()
-    assert np.allclose(shown.reshape(size, size), mapped(results)[0].matrix)
+    shown = heat.data.sort("query_coordinate", "key_coordinate")["value"].to_numpy().reshape(size, size)
+    assert np.count_nonzero(shown) == (size - 3) // 2 and shown.max() == pytest.approx(40.0)
     for figure in (heat, entries):
         figure.drawing.draw_without_rendering()
 
 
-# --- settings -----------------------------------------------------------------------------------------------
+def test_dots_are_spread_within_their_width_and_all_differ():
+    places = spread_places(50, 0.4)
+    assert np.abs(places).max() <= 0.2 and len(np.unique(places)) == 50
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"index_laws": ("null-half",)}, "index_laws must be one or both"),
-        ({"index_laws": ("shared", "shared")}, "index_laws must be one or both"),
-        ({"prompts": 100_000}, "prompts are the first of"),
-        ({"networks": 0}, "networks must be"),
-    ],
-)
-def test_bad_settings_are_refused(changes, words):
-    experiment = AttentionMap()
-    with pytest.raises(KroghError, match=words):
-        experiment.trials(experiment.settings("smoke", changes))
+def test_attention_is_looked_at_on_test_prompts():
+    with pytest.raises(KroghError, match="prompts are the first of"):
+        AttentionMap().settings("smoke", {"prompts": 100_000})
 
 
 @pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
-def test_every_scale_builds(scale):
+def test_training_makes_the_epochs_asked_for(scale):
     experiment = AttentionMap()
     settings = experiment.settings(scale)
-    (first, *_) = experiment.trials(settings)
-    stopping = first.template.training.stopping
-    epochs = int(stopping.budget) * settings.batch_size / settings.samples
-    assert epochs == pytest.approx(settings.epochs, rel=0.01) and len(first) == settings.networks
-    assert float(first.template.training.optimiser.decay) == pytest.approx(0.2)
+    training = next(iter(experiment.trials(settings))).template.training
+    epochs = int(training.stopping.budget) * settings.batch_size / settings.samples
+    assert epochs == pytest.approx(settings.epochs, rel=0.01)
+    assert float(training.optimiser.decay) == pytest.approx(0.2)
 
 
 @pytest.mark.slow

@@ -11,8 +11,9 @@ import pytest
 
 from krogh import registry
 from krogh.errors import KroghError
-from krogh.lab import Experiment, Results, experiment, setting
-from krogh.lab.experiment import settings_help
+from krogh.lab import Experiment, experiment, setting
+from krogh.lab.curves import times_of
+from krogh.lab.settings import settings_help
 from krogh.registry import EXPERIMENTS
 
 
@@ -35,13 +36,10 @@ class Knobbed(Experiment[Knobs]):
     title = question = source = "?"
     scales = {"smoke": Knobs(count=1), "paper": Knobs()}
 
-    def trials(self, settings):
-        return []
+    def claims(self, tables, say):
+        pass
 
-    def claims(self, results):
-        return []
-
-    def figures(self, results):
+    def figures(self, tables):
         return []
 
 
@@ -165,7 +163,5 @@ def test_an_experiment_must_say_what_it_is(unfiled):
 
 def test_never_converged_is_censored_not_missing():
     table = pl.DataFrame({"convergence_time": [30, None, 10], "k": [2, 2, 3]})
-    results = Results(table, Knobs(), "smoke")
-    assert results.times().tolist() == [30.0, float("inf"), 10.0]
-    assert results.times(pl.col("k") == 2).tolist() == [30.0, float("inf")]
-    assert results.times(pl.col("k") == 4).tolist() == []
+    assert times_of(table).tolist() == [30.0, float("inf"), 10.0]
+    assert times_of(table.filter(k=4)).tolist() == []

@@ -136,21 +136,22 @@ def test_the_interval_holds_its_level_and_no_less_would():
         assert chances[low : high + 1].sum() >= level
         assert chances[:low].sum() <= (1 - level) / 2 < chances[: low + 1].sum()
         assert chances[high + 1 :].sum() <= (1 - level) / 2 < chances[high:].sum()
-        between = frontier.crossing(level)
-        assert interval.low == pytest.approx(SMALL[np.searchsorted(SMALL, between.low)])  # the candidate at or above
-        assert between.low <= between.value <= between.high <= interval.high
-        drawn = frontier.draws(4000)
-        # The crossing lives on a grid of points: with its ends at least the level, without them at most.
-        assert np.mean((drawn >= between.low) & (drawn <= between.high)) >= level - 0.03
-        assert np.mean((drawn > between.low) & (drawn < between.high)) <= level + 0.03
+        crossing_ = frontier.crossing()
+        least, most = crossing_.interval(level)
+        assert interval.low == pytest.approx(SMALL[np.searchsorted(SMALL, least)])  # the candidate at or above
+        assert least <= crossing_.value <= most <= interval.high
+        # The crossing lives on a grid of points: with its ends the draws hold at least the level, without them at most.
+        assert np.mean((crossing_.least >= least) & (crossing_.most <= most)) >= level - 1e-3
+        assert np.mean((crossing_.least > least) & (crossing_.most < most)) <= level + 1e-3
+    assert crossing_.trials == 40
 
 
 def test_certain_cases():
     never, at_once = Frontier(SMALL), Frontier(SMALL)
     never.observe(240, False, 30)
     at_once.observe(20, True, 60)
-    assert (never.interval().low, never.interval().value, never.crossing().low) == (INF, INF, INF)
-    assert np.all(np.isinf(never.draws(10)))
+    assert (never.interval().low, never.interval().value) == (INF, INF)
+    assert (never.crossing().value, never.crossing().low, never.crossing().high) == (INF, 240, INF)
     assert (at_once.interval().low, at_once.interval().high) == (20, 20)
     assert (at_once.crossing().low, at_once.crossing().value, at_once.crossing().high) == (0, 20, 20)
     assert never.done and at_once.done and not Frontier(SMALL).done
@@ -394,7 +395,7 @@ def test_calibration_over_all_curves(width, repetitions):
             frontier, outcomes = simulate(curve, GRID, rng, width=width, rule=Rule(), seed=seed)
             interval = frontier.interval()
             counts = {int(m): (int(row.sum()), 40) for m, row in zip(GRID, outcomes, strict=True)}
-            full = crossing(counts, resamples=200, seed=seed).interval
+            full = crossing(counts, sample=f"{seed}")
             ends = np.searchsorted(GRID, [full.low, full.value, full.high])  # on the grid
             mine = np.searchsorted(GRID, [interval.low, interval.value, interval.high])
             agree = mine[0] <= ends[2] and ends[0] <= mine[2]

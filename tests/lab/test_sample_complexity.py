@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import optimize, stats
+from scipy import optimize
 
 from krogh.errors import KroghError
 from krogh.lab.sample_complexity import (
     as_cells,
     crossing,
     isotonic,
-    online_samples,
     run_success,
-    samples_consumed,
     smallest_size,
     success_rates,
     trial_success,
@@ -47,14 +45,10 @@ def test_a_run_succeeds_by_its_best_evaluation_and_a_trial_by_its_best_restart()
     assert trial_success(np.array([[False, True], [False, False]])).tolist() == [True, False]
 
 
-def test_success_rates_are_wilsons():
-    rates = success_rates({60: (32, 40), 50: np.array([True] * 3 + [False])}, level=0.9)
-    assert list(rates) == [50.0, 60.0]
-    z = stats.norm.ppf(0.95)
-    centre = (32 + z**2 / 2) / (40 + z**2)
-    half = z / (40 + z**2) * math.sqrt(32 * 8 / 40 + z**2 / 4)
-    assert (rates[60.0].low, rates[60.0].high) == pytest.approx((centre - half, centre + half))
-    assert rates[50.0].value == 0.75
+def test_success_rates_are_a_curve_of_rates():
+    rates = success_rates({60: (32, 40), 50: np.array([True] * 3 + [False])})
+    assert rates.x.tolist() == [50.0, 60.0] and rates.value.tolist() == [0.75, 0.8]
+    assert [y.trials for y in rates.y] == [4, 40] and rates.at(60).low == pytest.approx(0.6435, abs=1e-4)
 
 
 # --- the source's rules -------------------------------------------------------------------------------------
@@ -97,20 +91,20 @@ def test_isotonic_regression_agrees_with_scipy_row_by_row(seed, count):
 
 
 def test_crossing_of_exact_rates_is_where_the_line_in_log_m_meets_p():
-    value = crossing({10: (0, 10), 100: (6, 10), 1000: (10, 10)}, 0.8).interval.value
+    value = crossing({10: (0, 10), 100: (6, 10), 1000: (10, 10)}, 0.8).value
     assert value == pytest.approx(10**2.5)
-    pooled = crossing({10: (2, 10), 20: (6, 10), 40: (4, 10), 80: (10, 10)}, 0.75).interval.value
+    pooled = crossing({10: (2, 10), 20: (6, 10), 40: (4, 10), 80: (10, 10)}, 0.75).value
     assert pooled == pytest.approx(40 * 2**0.5)  # 20 and 40 are pooled at 0.5, 0.75 is half-way to 1
-    assert crossing({10: (2, 10), 20: (8, 10)}, 0.8).interval.value == pytest.approx(20)
+    assert crossing({10: (2, 10), 20: (8, 10)}, 0.8).value == pytest.approx(20)
 
 
 def test_crossing_beyond_either_end():
     never = crossing({m: (0, 20) for m in (10, 20, 40)})
-    assert (never.interval.value, never.interval.low, never.interval.high) == (INF, INF, INF)
-    assert never.largest == 40 and np.all(np.isinf(never.draws))
-    at_once = crossing({m: (40, 40) for m in (10, 20, 40)}).interval
+    assert (never.value, never.low, never.high) == (INF, 40, INF) and never.censored and never.horizon == 40
+    assert never.trials == 60
+    at_once = crossing({m: (40, 40) for m in (10, 20, 40)})
     assert (at_once.value, at_once.low, at_once.high) == (10, 0, 10)
-    perhaps = crossing({10: (0, 20), 20: (16, 20)}).interval
+    perhaps = crossing({10: (0, 20), 20: (16, 20)})
     assert perhaps.value == pytest.approx(20) and perhaps.high == INF and 10 < perhaps.low < 20
 
 
@@ -118,50 +112,40 @@ def test_crossing_beyond_either_end():
 def test_the_rules_of_the_source_have_intervals_on_the_grid(reading):
     counts = sigmoid_counts(85, 0.12)
     found = crossing(counts, reading=reading)
-    assert found.interval.value == smallest_size(counts, and_all_larger=reading == "all larger")
-    assert set(found.draws) <= {*SIZES.astype(float), INF}
-    assert found.interval.low <= found.interval.value <= found.interval.high
+    assert found.value == smallest_size(counts, and_all_larger=reading == "all larger")
+    assert set(found.most) <= {*SIZES.astype(float), INF}
+    assert found.low <= found.value <= found.high
 
 
 def test_one_cell_of_the_grid_has_a_crossing_too():
-    assert crossing({30: (9, 10)}).interval.value == 30
-    assert crossing({30: (1, 10)}).interval.value == INF
+    assert crossing({30: (9, 10)}).value == 30
+    assert crossing({30: (1, 10)}).value == INF
 
 
 @pytest.mark.parametrize(("middle", "width", "trials"), [(85, 0.12, 40), (85, 0.12, 8), (75, 0.35, 40)])
 def test_the_crossings_interval_covers(middle, width, trials):
     truth = middle * math.exp(width * math.log(4))  # logit 0.8 = ln 4
-    found = [
-        crossing(sigmoid_counts(middle, width, trials, seed), resamples=200, seed=seed).interval for seed in range(120)
-    ]
+    found = [crossing(sigmoid_counts(middle, width, trials, seed), sample=f"{seed}") for seed in range(80)]
     assert np.mean([interval.contains(truth) for interval in found]) >= 0.9
     assert np.median([interval.value for interval in found]) == pytest.approx(truth, rel=0.03)
 
 
+def test_the_draws_of_a_cell_are_jeffreys():
+    """With two cells the crossing is a function of two rates: its draws are those of Beta(s + ½, f + ½)."""
+    found = crossing({10: (0, 3), 1000: (3, 3)}, 0.5)
+    rng = np.random.default_rng(0)
+    low, high = np.sort([rng.beta(0.5, 3.5, 400_000), rng.beta(3.5, 0.5, 400_000)], axis=0)
+    inside = (low < 0.5) & (high > 0.5)
+    drawn = np.where(inside, 10 * 100 ** ((0.5 - low) / np.where(inside, high - low, 1)), np.where(high > 0.5, 5, INF))
+    for level in (0.5, 0.8):  # 74 to 134 and 38 to 261; with Beta(s + 1, f + 1) 59 to 170 and 22 to 448
+        expected = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], method="inverted_cdf")
+        assert found.interval(level) == pytest.approx(tuple(expected), rel=0.15)
+
+
 def test_the_interval_is_not_fooled_by_small_cells_without_failures():
     """8 of 8 is no certainty: a literal bootstrap would give 100 an empty interval."""
-    interval = crossing({50: (0, 8), 100: (8, 8), 200: (8, 8)}).interval
+    interval = crossing({50: (0, 8), 100: (8, 8), 200: (8, 8)})
     assert interval.high > interval.value + 1
-
-
-# --- online -------------------------------------------------------------------------------------------------
-
-
-def test_online_samples_are_steps_times_batch_with_mean_deviation_and_median():
-    result = online_samples([10, 20, 60], 64)
-    assert result.samples.tolist() == [640.0, 1280.0, 3840.0]
-    assert result.mean == pytest.approx(1920) and result.sd == pytest.approx(np.std([640, 1280, 3840], ddof=1))
-    assert (result.median.value, result.runs, result.not_reached) == (1280.0, 3, 0)
-
-
-def test_not_reached_is_explicit_and_flatters_no_mean():
-    result = online_samples([10, 20, INF], 64)
-    assert (result.mean, result.sd, result.not_reached) == (INF, INF, 1)
-    assert (result.mean_reached, result.median.value, result.median.high) == (960.0, 1280.0, INF)
-    none = online_samples([INF, INF], 64)
-    assert math.isnan(none.mean_reached) and none.mean == INF and none.median.value == INF
-    alone = online_samples([10], 64)
-    assert alone.mean == 640 and math.isnan(alone.sd)
 
 
 # --- bad input ----------------------------------------------------------------------------------------------
@@ -179,11 +163,8 @@ def test_not_reached_is_explicit_and_flatters_no_mean():
         (lambda: as_cells({50: (0.5, 2)}), "0.5"),
         (lambda: smallest_size({50: (1, 2)}, 1.0), "p=1.0"),
         (lambda: crossing({50: (1, 2)}, reading="isotone"), "did you mean 'isotonic'"),
-        (lambda: crossing({50: (1, 2)}, resamples=0), "resamples=0"),
         (lambda: run_success([0.5], 99), "above=99"),
         (lambda: trial_success([1, 0]), "int"),
-        (lambda: samples_consumed([1.0], 0), "batch=0"),
-        (lambda: samples_consumed([-1.0], 4), "=-1"),
     ],
 )
 def test_bad_input_is_echoed(call, echo):

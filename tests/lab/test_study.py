@@ -18,10 +18,10 @@ from polars.testing import assert_frame_equal
 
 from krogh.engine import sweep
 from krogh.errors import KroghError
-from krogh.lab import collecting, run_study, study
-from krogh.lab.folder import locked
+from krogh.lab import Results, collecting, run_study, study
+from krogh.lab.folder import SCHEMA, locked
 from krogh.lab.store import Store
-from krogh.lab.study import check_study
+from krogh.lab.study import judge_study, plan_study
 from krogh.lab.weights import read_weights, weight_ids, write_weights
 from krogh.report import write_report
 from krogh.report.read import read_study
@@ -89,13 +89,13 @@ def test_the_report_reads_what_the_study_wrote(reference, tiny, tmp_path):
 
 def test_the_folder_holds_what_the_documentation_says_and_no_more(reference):
     names = {path.name for path in reference.folder.iterdir()}
-    assert names == {"study.json", "claims.json", "trials.parquet", "figures", "cohorts"}
+    assert names == {"study.json", "claims.json", "trials.parquet", "measures", "figures", "cohorts"}
     assert len(list((reference.folder / "cohorts").iterdir())) == 2
 
 
 def test_verdicts_are_those_of_the_experiment(reference):
     written = json.loads((reference.folder / "claims.json").read_text())
-    assert written == {"schema": 1, "claims": [claim.as_json() for claim in reference.claims]}
+    assert written == {"schema": SCHEMA, "claims": [claim.as_json() for claim in reference.claims]}
 
 
 # --- resuming -----------------------------------------------------------------------------------------------
@@ -237,17 +237,106 @@ def test_an_experiment_without_trials_concludes(tiny, tmp_path):
         def trials(self, settings):
             return []
 
-        def claims(self, results):
+        def measure(self, results):
             assert results.table.is_empty()
-            return []
+            return {}
 
-        def figures(self, results):
+        def claims(self, tables, say):
+            pass
+
+        def figures(self, tables):
             return []
 
     Idle.name = "tiny/idle"
     idle = run_study(Idle(), "smoke", tmp_path)
     assert idle.status == "complete" and idle.summary["engine"]["trials"] == 0
     assert read_study(idle.folder).claims == ()
+
+
+# --- measuring, judging -------------------------------------------------------------------------------------
+
+
+def test_labels_are_columns_and_networks_are_found_by_them(weighed, tiny):
+    kept, experiment, changes = weighed
+    table = table_of(kept.folder)
+    assert table["size"].to_list() == [8] * 8
+    cohorts = experiment.trials(experiment.settings("smoke", changes))
+    results = Results(table, None, cohorts=cohorts, weights_folder=kept.folder / "weights")
+    networks = list(results.networks(size=8, seed=3))
+    assert len(networks) == 1 and networks[0].seed == 3 and not list(results.networks(size=12))
+    (network,) = networks
+    stored = read_weights(kept.folder / "weights", network.row["id"])
+    assert all(np.array_equal(network.final[name], stored[name]) for name in stored)
+    assert np.array_equal(network.initial["W"], network.trial.initial_params()["W"])
+    assert len(list(results.networks())) == 8
+
+
+def test_what_is_measured_is_kept_and_made_once(copied, reference, tiny, monkeypatch):
+    made = []
+
+    class Counting(tiny.Tiny):
+        def measure(self, results):
+            def times():
+                made.append("times")
+                return super(Counting, self).measure(results)["times"]()
+
+            def other():
+                made.append("other")
+                return pl.DataFrame({"x": [1.0]})
+
+            return {"times": times, "other": other}
+
+    Counting.name = "tiny/parity"
+    run_study(Counting(), "smoke", copied)
+    assert made == ["times", "other"]  # another source measures, though no trial is trained again
+    place = copied / "tiny" / "parity" / "measures"
+    assert sorted(path.stem for path in place.glob("*.parquet")) == ["other", "times"]
+    run_study(Counting(), "smoke", copied)
+    assert made == ["times", "other"]
+    (place / "other.parquet").unlink()  # as if measuring had been interrupted
+    run_study(Counting(), "smoke", copied)
+    assert made == ["times", "other", "other"]
+
+
+def test_judging_again_reads_the_folder_alone(copied, reference, tiny, monkeypatch):
+    folder = copied / "tiny" / "parity"
+
+    class Changed(tiny.Tiny):
+        def trials(self, settings):
+            raise AssertionError("nothing is planned")
+
+        def measure(self, results):
+            raise AssertionError("nothing is measured")
+
+    monkeypatch.setitem(study.EXPERIMENTS._things, "tiny/parity", Changed)
+    for gone in ("claims.json", "cohorts", "figures"):
+        path = folder / gone
+        path.unlink() if path.is_file() else shutil.rmtree(path)
+    again = judge_study(folder)
+    assert again.claims == reference.claims and (folder / "claims.json").exists()
+    assert (folder / "figures" / "times.svg").read_bytes() == (reference.folder / "figures" / "times.svg").read_bytes()
+
+
+def test_a_fault_in_a_drawing_costs_no_verdict(tiny, tmp_path):
+    class Clumsy(tiny.Tiny):
+        def figures(self, tables):
+            raise RuntimeError("spilled ink")
+
+    Clumsy.name = "tiny/parity"
+    with pytest.raises(RuntimeError, match="spilled ink"):
+        run_study(Clumsy(), "smoke", tmp_path, changes={"widths": (8,), "seeds": 4, "budget": 20})
+    folder = tmp_path / "tiny" / "parity"
+    assert len(json.loads((folder / "claims.json").read_text())["claims"]) == 1
+    assert json.loads((folder / "study.json").read_text())["status"] == "complete"
+
+
+def test_an_unfinished_study_cannot_be_judged(copied):
+    path = copied / "tiny" / "parity" / "study.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"status": "interrupted"}))
+    with pytest.raises(KroghError, match="is interrupted: finish it first with"):
+        judge_study(copied / "tiny" / "parity")
+    with pytest.raises(KroghError, match="holds no study"):
+        judge_study(copied)
 
 
 # --- refusals -----------------------------------------------------------------------------------------------
@@ -257,7 +346,7 @@ def refused(experiment, out, match, contents, root, **options) -> str:
     """One clear error, from the check as from the study itself, and not a byte changed under `root`."""
     before = contents(root)
     messages = []
-    for function in (check_study, run_study):
+    for function in (plan_study, run_study):
         with pytest.raises(KroghError, match=match) as caught:
             function(experiment, "smoke", out, **options)
         messages.append(str(caught.value))

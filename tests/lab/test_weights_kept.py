@@ -1,4 +1,4 @@
-"""Experiments that keep weights: claims and figures read the very weights that a trial's record was measured on."""
+"""Experiments that keep weights: what is measured reads the very weights that a trial's record was made on."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from krogh.engine import stack
 from krogh.engine.trial import Trial
 from krogh.errors import KroghError
 from krogh.lab import Results, run_study
-from krogh.lab.claim import claim
-from krogh.lab.statistics import proportion
-from krogh.lab.study import check_study
+from krogh.lab.estimate import share_of
+from krogh.lab.study import plan_study
 from krogh.lab.weights import weight_ids
 
 CHANGES = {"widths": (8, 12), "seeds": 5, "budget": 60}
@@ -21,17 +20,19 @@ CHANGES = {"widths": (8, 12), "seeds": 5, "budget": 60}
 
 @pytest.fixture(scope="module")
 def keeping(tiny):
-    """The tiny experiment, with a claim that is about its weights."""
+    """The tiny experiment, with a table and a claim that are about its weights."""
 
     class Keeping(tiny.Tiny):
         keep_weights = True
 
-        def claims(self, results):
-            self.seen = {row["id"]: results.weights(row["id"]) for row in results.table.iter_rows(named=True)}
-            long = sum(float(np.linalg.norm(weights["W"])) > 0 for weights in self.seen.values())
-            words = {"source": self.source, "statistic": "share of networks with weights"}
-            interval = proportion(long, len(self.seen))
-            return [claim("weights", "All have some.", **words, interval=interval, at_least=0.5, trials=long)]
+        def measure(self, results):
+            self.seen = {network.row["id"]: network.final for network in results.networks()}
+            sizes = [float(np.linalg.norm(weights["W"])) for weights in self.seen.values()]
+            return {"sizes": pl.DataFrame({"size": sizes}), **super().measure(results)}
+
+        def claims(self, tables, say):
+            long = tables["sizes"]["size"].to_numpy() > 0
+            say("weights", "All have some.", share_of(long), "share of networks with weights", at_least=0.5)
 
     return Keeping
 
@@ -49,7 +50,7 @@ def trials_of(experiment) -> dict[int, Trial]:
 
 
 def test_the_weights_are_those_the_record_was_measured_on(kept):
-    """Read inside `claims`, one set per row, each giving exactly the recorded accuracy on the trial's own sample."""
+    """Read inside `measure`, one set per row, each giving exactly the recorded accuracy on the trial's own sample."""
     experiment, study, table = kept
     assert study.claims[0].trials == 10 and len(experiment.seen) == 10
     trials = trials_of(experiment)
@@ -89,7 +90,7 @@ def test_an_interrupted_study_has_the_weights_of_every_record(keeping, kept, tmp
 def test_records_without_weights_are_refused(tiny, keeping, tmp_path):
     run_study(tiny.Tiny(), "smoke", tmp_path, changes=CHANGES)
     with pytest.raises(KroghError, match="10 trials whose weights were not kept"):
-        check_study(keeping(), "smoke", tmp_path, changes=CHANGES)
+        plan_study(keeping(), "smoke", tmp_path, changes=CHANGES)
     with pytest.raises(KroghError, match="10 trials whose weights were not kept"):
         run_study(keeping(), "smoke", tmp_path, changes=CHANGES)
 
@@ -100,6 +101,6 @@ def test_weights_that_are_not_there(kept, tiny, tmp_path):
     with pytest.raises(KroghError, match="keep_weights = True"):
         nowhere.weights(table["id"][0])
     with pytest.raises(KroghError, match="no weights of trial 1 in"):
-        Results(table, None, "smoke", study.folder / "weights").weights(1)
+        Results(table, None, weights_folder=study.folder / "weights").weights(1)
     with pytest.raises(KroghError, match="no weights of trial"):
-        Results(table, None, "smoke", tmp_path / "weights").weights(table["id"][0])
+        Results(table, None, weights_folder=tmp_path / "weights").weights(table["id"][0])

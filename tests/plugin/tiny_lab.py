@@ -11,8 +11,9 @@ import numpy as np
 import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
-from krogh.lab import Claim, Experiment, Figure, Results, claim, experiment, figures, setting
-from krogh.lab.statistics import proportion
+from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, setting, times_of
+from krogh.lab.estimate import share_of
+from krogh.lab.experiment import Measures
 from krogh.models import Mlp
 from krogh.tasks import Parity
 from krogh.training import Online, Sgd, Stopping, Training
@@ -46,28 +47,27 @@ class Tiny(Experiment[Settings]):
         training = Training(Sgd(settings.rate), Online(8), Stopping(budget=settings.budget, validation=32))
         cohorts = []
         for width in settings.widths:
-            cohorts += sweep(Trial(task, Mlp(width), training), seed=range(settings.seeds))
+            cohorts += sweep(Trial(task, Mlp(width), training), seed=range(settings.seeds), label={"size": width})
         return cohorts
 
-    def claims(self, results: Results[Settings]) -> list[Claim]:
-        times = results.times()
-        return [
-            claim(
-                "learns",
-                "Enough of the networks converge.",
-                source=self.source,
-                statistic="share of trials that converge",
-                interval=proportion(int(np.isfinite(times).sum()), len(times)),
-                at_least=results.settings.wanted,
-                trials=len(times),
-            )
-        ]
+    def measure(self, results: Results[Settings]) -> Measures:
+        return {"times": lambda: pl.DataFrame({"time": np.sort(times_of(results.table))})}
 
-    def figures(self, results: Results[Settings]) -> list[Figure]:
-        times = np.sort(results.times())
-        fig, ax = figures.new_figure("Times, sorted")
-        ax.plot(np.where(np.isfinite(times), times, np.nan))
-        return [Figure("times", "Times, sorted", "One point per trial.", fig, pl.DataFrame({"t": times}))]
+    def claims(self, tables: Tables[Settings], say: Claims) -> None:
+        solved = np.isfinite(tables["times"]["time"].to_numpy())
+        say(
+            "learns",
+            "Enough of the networks converge.",
+            share_of(solved, sample="all"),
+            "share of trials that converge",
+            at_least=tables.settings.wanted,
+        )
+
+    def figures(self, tables: Tables[Settings]) -> list[Figure]:
+        times = tables["times"]["time"].to_numpy()
+        chart = Chart("times", "Times, sorted")
+        chart.panel(x="trial", y="steps").line(np.arange(len(times)), np.where(np.isfinite(times), times, np.nan))
+        return [chart.figure("One point per trial.", tables["times"])]
 
 
 @experiment("tiny/impossible")

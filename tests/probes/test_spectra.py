@@ -85,6 +85,14 @@ def test_largest_power_of_a_cyclic_group():
     assert found[-1] == 6 and 3 / 6 <= found[-2] < 1
 
 
+def test_agreement_asks_all_three_vectors():
+    cosines = np.cos(2 * np.pi * np.outer([1, 2, 3], np.arange(7)) / 7)
+    triples = np.array([(0, 0, 0), (0, 0, 1), (1, 0, 1), (1, 2, 2)])  # all, u and v, u and w, v and w
+    params = {name: cosines[triples[:, place]] for place, name in enumerate("UVW")}
+    found = measure(FourierPower(), moment(GroupComposition("Z_7"), params))
+    assert found[-2] == 0.25 and found[-1] == 4
+
+
 def test_a_cosine_has_all_power_in_one_frequency_and_a_unit_vector_has_as_much_in_each():
     """One-sided, so 1 and not 1/2; a neuron that reads single elements has 2/p (D.4)."""
     angles = 2 * np.pi * 3 * np.arange(11) / 11

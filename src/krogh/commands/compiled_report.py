@@ -15,7 +15,7 @@ from rich.console import Console
 
 from krogh.commands.wanted import Wanted
 from krogh.errors import require
-from krogh.lab.claim import json_number
+from krogh.lab.claims import json_number
 from krogh.theory.all_layer import attack, certify, subject_of
 
 NAMES = {

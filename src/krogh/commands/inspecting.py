@@ -13,8 +13,8 @@ from rich.table import Table
 
 from krogh import registry
 from krogh.errors import KroghError, unknown
-from krogh.lab.claim import json_number
-from krogh.lab.experiment import settings_help
+from krogh.lab.claims import json_number
+from krogh.lab.settings import settings_help
 from krogh.signature import REQUIRED
 from krogh.theory import predict
 from krogh.theory.constructions import construct

@@ -1,14 +1,14 @@
-"""`krogh run`: experiments by name or pattern, with progress, into a folder that can be resumed."""
+"""`krogh run`: experiments by name or pattern, with progress, into a folder that can be resumed; `krogh judge`."""
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import json
 import shlex
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
@@ -17,11 +17,12 @@ from rich.table import Table
 
 from krogh import registry
 from krogh.commands.inspecting import parse_settings
-from krogh.errors import require, unknown
-from krogh.lab.claim import NOT_REPRODUCED, Claim
+from krogh.engine.compiling import release
+from krogh.errors import KroghError, require, unknown
+from krogh.lab.claims import NOT_REPRODUCED, Claim
 from krogh.lab.collecting import Progress
 from krogh.lab.experiment import SCALES
-from krogh.lab.study import check_study, run_study
+from krogh.lab.study import RETRAIN, REUSE, Study, is_stale, judge_study, plan_study
 from krogh.report.numbers import estimate
 
 MARKS = {"reproduced": "[green]✓[/green]", "not reproduced": "[red]✗[/red]", "inconclusive": "[yellow]–[/yellow]"}
@@ -36,40 +37,76 @@ def run_experiments(
     weights: bool,
     as_json: bool,
     strict: bool,
+    stale: str = "",
 ) -> int:
     registry.load()
     chosen = matching(names)
+    if stale not in ("", REUSE, RETRAIN):
+        raise unknown("choice of --stale", stale, (REUSE, RETRAIN))
     if scale not in SCALES:
         raise unknown("scale", scale, SCALES)
     folder = Path("runs") / scale if out is None else out
     settings = parse_settings(changes)
-    experiments = [registry.EXPERIMENTS[name]() for name in chosen]
-    for experiment in experiments:  # refuse whatever is wrong before the first experiment trains
-        check_study(experiment, scale, folder, changes=settings, weights=weights)
+    asked = [part for text in changes for part in ("--set", text)] + (["--weights"] if weights else [])
+    planned = [  # whatever is wrong is refused before the first experiment trains
+        plan_study(
+            registry.EXPERIMENTS[name](),
+            scale,
+            folder,
+            changes=settings,
+            command=shlex.join(["krogh", "run", name, "--scale", scale, "--out", str(folder), *asked]),
+            weights=weights,
+            stale=stale,
+        )
+        for name in chosen
+    ]
     console = Console(stderr=as_json)
-    answers: dict[str, list[dict[str, Any]]] = {}
-    missed = False
-    for experiment in experiments:
-        parts = ["krogh", "run", experiment.name, "--scale", scale, "--out", str(folder)]
-        parts += [part for text in changes for part in ("--set", text)] + (["--weights"] if weights else [])
-        with Display(console, experiment.name) as display:
-            study = run_study(
-                experiment,
-                scale,
-                folder,
-                changes=settings,
-                command=shlex.join(parts),
-                weights=weights,
-                show=display.show,
-            )
+    studies = []
+    while planned:
+        coming = planned.pop(0)  # a plan may hold a million trials: let go of it when it has run
+        with Display(console, coming.experiment.name) as display:
+            study = coming.run(display.show)
         if study.status != "complete":
             console.print(f"[yellow]interrupted[/yellow]: {study.folder} can be resumed by the same command")
             return 130
-        _print_claims(console, experiment.name, study.claims, study.summary)
-        answers[experiment.name] = [claim.as_json() for claim in study.claims]
-        missed |= any(claim.verdict == NOT_REPRODUCED for claim in study.claims)
+        _print_claims(console, study)
+        studies.append(study)
+        release()  # what the next experiment needs is its own
+    return _answer(studies, as_json=as_json, strict=strict)
+
+
+def judge_studies(folder: Path, *, as_json: bool, strict: bool) -> int:
+    """Redo the claims and figures of every finished study under a folder."""
+    registry.load()
+    console = Console(stderr=as_json)
+    studies = []
+    for place in study_folders(folder):
+        studies.append(judge_study(place))
+        _print_claims(console, studies[-1])
+    return _answer(studies, as_json=as_json, strict=strict)
+
+
+def refresh_studies(folder: Path) -> None:
+    """Redo claims and figures of the studies under a folder whose experiment has changed since they were made."""
+    registry.load()
+    for place in sorted(path.parent for path in folder.rglob("study.json")) if folder.is_dir() else []:
+        with contextlib.suppress(KroghError):  # what is wrong with a study's files is for the page's reader to say
+            if is_stale(place):
+                judge_study(place)
+
+
+def study_folders(folder: Path) -> list[Path]:
+    """The folders of studies under a folder, itself included."""
+    found = sorted(path.parent for path in folder.rglob("study.json")) if folder.is_dir() else []
+    require(found, f"no study found under {folder}: run an experiment into it first (krogh run NAME --out {folder})")
+    return found
+
+
+def _answer(studies: list[Study], *, as_json: bool, strict: bool) -> int:
     if as_json:
+        answers = {study.summary["name"]: [claim.as_json() for claim in study.claims] for study in studies}
         print(json.dumps(answers, indent=2, ensure_ascii=False))
+    missed = any(claim.verdict == NOT_REPRODUCED for study in studies for claim in study.claims)
     return 1 if strict and missed else 0
 
 
@@ -129,8 +166,9 @@ def in_words(progress: Progress) -> str:
     return f"{progress.converged:,} converged{diverged} · {progress.steps_per_second:,.0f} steps/s{wait}"
 
 
-def _print_claims(console: Console, name: str, claims: list[Claim], summary: dict[str, Any]) -> None:
-    engine = summary["engine"]
+def _print_claims(console: Console, study: Study) -> None:
+    claims: list[Claim] = study.claims
+    name, summary, engine = study.summary["name"], study.summary, study.summary["engine"]
     counts = f"{engine['trials']:,} trials, {engine['converged']:,} converged, {engine['diverged']:,} diverged"
     waste = f"{engine['wasted_share']:.1%} of steps wasted"
     done = f"{counts}, {waste}" if engine["trials"] else "nothing trained"

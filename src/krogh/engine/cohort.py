@@ -24,10 +24,17 @@ from krogh.values import columns, digest, plain, replaced, shown, structure_of, 
 class Trials:
     """Trials of one structure: behaves as a sequence, materialises only what is asked for."""
 
-    def __init__(self, template: Trial, stacked: Mapping[int, np.ndarray], count: int):
+    def __init__(
+        self,
+        template: Trial,
+        stacked: Mapping[int, np.ndarray],
+        count: int,
+        labels: Mapping[str, str | int | float | bool] | None = None,
+    ):
         self.template = template
         self.structure = structure_of(template)
         self.count = count
+        self.labels = dict(labels or {})
         self._stacked = dict(stacked)  # leaf position -> array [count, ...]
         self._leaves, self._treedef = jax.tree.flatten(template)
 
@@ -70,7 +77,13 @@ class Trials:
             self.template,
             (task, regime, stopping),
         )
-        return Trials(template, self._stacked, self.count)
+        return Trials(template, self._stacked, self.count, self.labels)
+
+    def labelled(self, **labels: str | int | float | bool) -> Trials:
+        """These trials under names that become columns of the table; no part of what a trial is."""
+        clash = sorted(set(labels) & set(columns(self.template)))
+        require(not clash, f"a label may not be called like a field of the trial; got {', '.join(clash)}")
+        return Trials(self.template, self._stacked, self.count, {**self.labels, **labels})
 
     def parents(self) -> Trials:
         """The trials whose weights these begin with, in the same order."""
@@ -102,7 +115,7 @@ class Trials:
 
     def rows(self, positions: np.ndarray) -> dict[str, Any]:
         """The trials' fields as table columns: a scalar where constant, a list where it differs."""
-        shared = columns(self.template)
+        shared = self.labels | columns(self.template)
         if isinstance(self.template.start, Inherited):
             shared["start.parent"] = self.parents().ids()[positions]
         if not self._stacked:
@@ -144,13 +157,15 @@ def _stacked(group: Sequence[Trial]) -> Trials:
     return Trials(group[0], varying, len(group))
 
 
-def sweep(trial: Trial, **fields: Iterable[Any]) -> list[Trials]:
-    """Every combination of field values, as cohorts.
+def sweep(
+    trial: Trial, *, label: Mapping[str, str | int | float | bool] | None = None, **fields: Iterable[Any]
+) -> list[Trials]:
+    """Every combination of field values, as cohorts; `label` names them in the table.
 
     Fields are dotted paths with `__` for the dot in keyword form, or given in a dictionary:
 
         sweep(trial, seed=range(1000), training__optimiser__rate=[0.1, 1.0])
-        sweep(trial, **{"task.noise": [0, 0.1, 0.2]})
+        sweep(trial, **{"task.noise": [0, 0.1, 0.2]}, label={"panel": "noise"})
 
     Seeds vary fastest and are never materialised one by one.
     """
@@ -167,7 +182,7 @@ def sweep(trial: Trial, **fields: Iterable[Any]) -> list[Trials]:
         for path, value in zip(axes, choice, strict=True):
             changed = replaced(changed, path, value)
         combined.append(changed)
-    cohorts = stack(combined)
+    cohorts = [cohort.labelled(**label) if label else cohort for cohort in stack(combined)]
     return cohorts if seeds is None else [_with_seeds(cohort, seeds) for cohort in cohorts]
 
 
@@ -182,4 +197,4 @@ def _with_seeds(cohort: Trials, seeds: Iterable[int]) -> Trials:
     for place, path in enumerate(_leaf_paths(cohort.template)):
         if path == "seed":
             stacked[place] = np.tile(numbers, len(cohort))
-    return Trials(cohort.template, stacked, count)
+    return Trials(cohort.template, stacked, count, cohort.labels)

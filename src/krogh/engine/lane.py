@@ -141,6 +141,7 @@ class Lane:
     device: Any
     keep_weights: bool = False
     usage: Usage = field(default_factory=Usage)
+    programs: set[Future[Any]] = field(default_factory=set)  # held, so that they are not compiled again
 
     def __post_init__(self) -> None:
         self._rounds = self._whole_probes(FIRST_ROUNDS)
@@ -186,6 +187,7 @@ class Lane:
     def _requested(self, plan: Plan) -> Future[Any]:
         program_, first = requested(self.cohort.template, plan, self.device)
         self.usage.compilations += first
+        self.programs.add(program_)
         return program_
 
     def _compact(self) -> None:

@@ -27,7 +27,7 @@ REFILLS = 4
 FEW = 128
 FEWEST = 8
 BUSY_BYTES = 4 << 30  # a block whose steps compute so much keeps a GPU busy whatever its size
-
+REMEMBERED = 1024  # structures whose footprint is kept
 
 _FOOTPRINTS: dict[Hashable, Footprint] = {}
 
@@ -65,9 +65,13 @@ def program_key(trial: Trial) -> Hashable:
 def footprint(trial: Trial) -> Footprint:
     """The model of a trial's memory; tracing it takes a moment, so it is remembered for the structure."""
     key = program_key(trial)
-    if key not in _FOOTPRINTS:
-        _FOOTPRINTS[key] = _traced_footprint(trial)
-    return _FOOTPRINTS[key]
+    size = _FOOTPRINTS.get(key)
+    if size is None:
+        size = _traced_footprint(trial)
+        if len(_FOOTPRINTS) >= REMEMBERED:
+            _FOOTPRINTS.clear()
+        _FOOTPRINTS[key] = size
+    return size
 
 
 def _traced_footprint(trial: Trial) -> Footprint:

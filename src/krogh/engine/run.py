@@ -27,7 +27,7 @@ from krogh.engine.cohort import Trials
 from krogh.engine.compiling import requested
 from krogh.engine.inheriting import Family, WeightsOf
 from krogh.engine.lane import Finished, Lane, Usage, Waiting
-from krogh.engine.memory import Plan, plan
+from krogh.engine.memory import Plan, plan, program_key
 from krogh.engine.outside import OutsideLane
 from krogh.errors import KroghError
 from krogh.models.base import Learner
@@ -68,6 +68,7 @@ class _Work:
     size: Plan | None
     memory_limit: int | None
     keep_weights: bool
+    programs: set[Future[Any]]  # shared by all lanes of the structure, and gone with the last of them
     usage: Usage = field(default_factory=Usage)
     lane: Lane | OutsideLane | None = None
     program: Future[Any] | None = None
@@ -87,6 +88,7 @@ class _Work:
         if self.lane is None and self.program is None and self.waiting.left() and not self.outside:
             self.program, first = requested(self.cohort.template, self.planned(), self.device)
             self.usage.compilations += first
+            self.programs.add(self.program)
 
     @property
     def ready(self) -> bool:
@@ -102,7 +104,9 @@ class _Work:
                 if self.lane is None and self.outside:
                     self.lane = OutsideLane(self.cohort, self.usage)
                 elif self.lane is None:
-                    self.lane = Lane(self.cohort, self.planned(), self.device, self.keep_weights, self.usage)
+                    self.lane = Lane(
+                        self.cohort, self.planned(), self.device, self.keep_weights, self.usage, self.programs
+                    )
                 self.lane.refill(self.waiting)
                 if not len(self.lane.in_flight):
                     return
@@ -243,6 +247,7 @@ def _run_together(
 ) -> Generator[tuple[int, Finished | None], None, None]:
     """Train cohorts, each with its place, what is wanted of it and whether its weights are kept, side by side."""
     work: list[_Work] = []
+    programs: dict[Any, set[Future[Any]]] = {}
     for place, cohort, wanted, keep_weights in cohorts:
         count = wanted.expected if isinstance(wanted, Waiting) else len(wanted)
         devices = _lanes_for(count, place) if count else []
@@ -251,10 +256,12 @@ def _run_together(
         waiting = wanted if isinstance(wanted, Waiting) else Waiting(np.asarray(wanted), shares)
         fitted = cohort.fitted() if count else cohort
         share = -(-count // max(1, len(devices)))
+        held = programs.setdefault(program_key(fitted.template), set()) if count else set()
         work += [
-            _Work(place, fitted, waiting, share, device, plan_override, memory_limit, keep_weights)
+            _Work(place, fitted, waiting, share, device, plan_override, memory_limit, keep_weights, held)
             for device in devices
         ]
+    programs.clear()  # each is held by its lanes alone, and released when the last of them has ended
     if not work:
         return
     agenda = _Agenda(work, usage)

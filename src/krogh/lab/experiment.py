@@ -1,80 +1,72 @@
-"""Experiments: a question, the trials that answer it, its claims and figures.
+"""Experiments: a question, and four steps to its answer, each a function of what the step before it stored.
 
-One module is one experiment: its settings are a frozen dataclass with a line of help per field, given for each
-scale; `trials` says what is trained, `claims` what was found, `figures` how it looks.
+    trials    what is trained
+    measure   tables, made of the records and weights, and kept
+    claims    what the tables decide
+    figures   how they look
+
+One module is one experiment. Its settings are a frozen dataclass with a line of help per field, given for each scale.
+Only the first two steps cost anything; the last two can be redone from a study's folder alone.
 """
 
 from __future__ import annotations
 
 import abc
 import dataclasses
-import functools
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-import numpy as np
 import polars as pl
 
 from krogh.engine.cohort import Trials
 from krogh.errors import KroghError, unknown
-from krogh.lab.claim import Claim
+from krogh.lab.charts import Figure
+from krogh.lab.claims import Claim, Claims
+from krogh.lab.results import Results
 from krogh.lab.search import Search
-from krogh.lab.weights import read_weights
+from krogh.lab.settings import check_settings
 from krogh.registry import EXPERIMENTS
 from krogh.signature import converted
 
 SCALES = ("smoke", "laptop", "paper")
+TRIALS = "trials"
 
 S = TypeVar("S")
+Measures = Mapping[str, pl.DataFrame | Callable[[], pl.DataFrame]]
 
 
-def convergence_times(table: pl.DataFrame) -> np.ndarray:
-    """The convergence times of a table's rows, ∞ where a trial never converged."""
-    return table["convergence_time"].cast(pl.Float64).fill_null(float("inf")).to_numpy()
+class Tables(Mapping[str, pl.DataFrame], Generic[S]):
+    """What was measured, by name, with the settings; "trials" is the table of all trials.
 
+    Tables may be given, or stand in a folder from which each is read when first asked for.
+    """
 
-@dataclasses.dataclass(frozen=True)
-class Figure:
-    """A drawn figure with the data behind it."""
+    def __init__(self, settings: S, tables: Mapping[str, pl.DataFrame | Path], scale: str = ""):
+        self.settings, self.scale = settings, scale
+        self._tables = dict(tables)
 
-    name: str
-    title: str
-    caption: str
-    drawing: Any
-    data: pl.DataFrame
-    alt: str = ""
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        if name not in self._tables:
+            raise unknown("table", name, self._tables)
+        found = self._tables[name]
+        if isinstance(found, Path):
+            found = self._tables[name] = pl.read_parquet(found)
+        return found
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._tables
 
-class Results(Generic[S]):
-    """What claims and figures are made from: the trials' table, read when asked for, and the settings."""
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
 
-    def __init__(self, table: pl.DataFrame | pl.LazyFrame, settings: S, scale: str, weights_folder: Path | None = None):
-        self.records = table.lazy()
-        self.settings = settings
-        self.scale = scale
-        self._weights_folder = weights_folder
-
-    @functools.cached_property
-    def table(self) -> pl.DataFrame:
-        """One row per trial. For very many trials, select what is needed from `records` instead."""
-        return self.records.collect()
-
-    def weights(self, identity: int) -> dict[str, np.ndarray]:
-        """The trained weights of a trial by its column `id`; the experiment must say `keep_weights = True`."""
-        if self._weights_folder is None:
-            raise KroghError("these results keep no weights: the experiment must say keep_weights = True")
-        return read_weights(self._weights_folder, identity)
-
-    def times(self, *conditions: pl.Expr) -> np.ndarray:
-        """Convergence times of the rows that meet the conditions, ∞ where a trial never converged."""
-        chosen = self.records.filter(*conditions) if conditions else self.records
-        return convergence_times(chosen.select("convergence_time").collect())
+    def __len__(self) -> int:
+        return len(self._tables)
 
 
 class Experiment(abc.ABC, Generic[S]):
-    """A question put to trials."""
+    """A question put to trials, or to theory alone."""
 
     name: ClassVar[str] = ""
     title: ClassVar[str]
@@ -84,9 +76,12 @@ class Experiment(abc.ABC, Generic[S]):
     notes: ClassVar[tuple[str, ...]] = ()
     keep_weights: ClassVar[bool] = False
 
-    @abc.abstractmethod
-    def trials(self, settings: S) -> list[Trials]:
-        """What is trained."""
+    def check(self, settings: S) -> None:
+        """Refuse settings that do not go together; what a single field may be is declared there (`setting`)."""
+
+    def trials(self, settings: S) -> Iterable[Trials]:
+        """What is trained; nothing, for a theorem that is executed."""
+        return ()
 
     def search(self, settings: S, cohorts: list[Trials]) -> Search | None:
         """Which of the trials are worth training, decided while they run; None for all of them.
@@ -95,36 +90,45 @@ class Experiment(abc.ABC, Generic[S]):
         """
         return None
 
-    @abc.abstractmethod
-    def claims(self, results: Results[S]) -> list[Claim]:
-        """What was found."""
+    def measure(self, results: Results[S]) -> Measures:
+        """Tables by name, each given or as a function that makes it; what is stored already is not made again."""
+        return {}
 
     @abc.abstractmethod
-    def figures(self, results: Results[S]) -> list[Figure]:
-        """How it looks."""
+    def claims(self, tables: Tables[S], say: Claims) -> None:
+        """What the tables decide: one call of `say` for each claim."""
+
+    @abc.abstractmethod
+    def figures(self, tables: Tables[S]) -> Iterable[Figure]:
+        """How the tables look."""
 
     def settings(self, scale: str, changes: Mapping[str, Any] | None = None) -> S:
-        """The settings of a scale with some of them changed; text is converted to the field's type."""
+        """The settings of a scale with some of them changed and all checked; text is converted to the field's type."""
         if scale not in self.scales:
             raise unknown("scale", scale, self.scales)
         base = self.scales[scale]
         hints = typing.get_type_hints(type(base))
-        fields = {field.name: (hints[field.name], getattr(base, field.name)) for field in _fields(base)}
-        return dataclasses.replace(base, **converted(f"experiment {self.name!r}", fields, changes or {}))
+        fields = {field.name: (hints[field.name], getattr(base, field.name)) for field in dataclasses.fields(base)}
+        chosen = dataclasses.replace(base, **converted(f"experiment {self.name!r}", fields, changes or {}))
+        check_settings(chosen)
+        self.check(chosen)
+        return chosen
+
+    def judged(self, tables: Tables[S]) -> list[Claim]:
+        """The claims that the tables decide."""
+        say = Claims(self.source)
+        self.claims(tables, say)
+        return list(say)
 
 
-def _fields(settings: Any) -> tuple[dataclasses.Field[Any], ...]:
-    return dataclasses.fields(settings)
-
-
-def setting(default: Any, help: str) -> Any:
-    """A field of an experiment's settings with its line of help."""
-    return dataclasses.field(default=default, metadata={"help": help})
-
-
-def settings_help(settings: Any) -> dict[str, tuple[Any, str]]:
-    """Each setting's value and line of help."""
-    return {field.name: (getattr(settings, field.name), field.metadata.get("help", "")) for field in _fields(settings)}
+def measured_tables(experiment: Experiment[S], results: Results[S]) -> Tables[S]:
+    """Everything that is measured on some results, in memory: what claims and figures are made of."""
+    made = {
+        name: table if isinstance(table, pl.DataFrame) else table()
+        for name, table in experiment.measure(results).items()
+    }
+    trials = {TRIALS: results.table} if TRIALS not in made else {}
+    return Tables(results.settings, {**trials, **made}, results.scale)
 
 
 def experiment(name: str) -> Any:

@@ -1,14 +1,18 @@
-"""Scaling laws: how the quantiles of convergence times grow with the size n of the problem.
+"""Laws fitted to curves: how convergence times and sample sizes grow.
 
-Two laws are fitted by ordinary least squares on the logarithm of y, as chapter 5 does:
+Of log y, by ordinary least squares, as chapter 5 does (`power_law`, `exponential_law`):
 
     power        y = a x^b        log y against log x
     exponential  y = a e^{b x}    log y against x
 
-A size whose quantile is infinite (for the median: more than half of the trials failed) is no point of the
-curve and is dropped; how many were dropped is part of the result. Where fewer than two points remain the
-exponent is NaN with an unbounded interval, which decides nothing, instead of an error that would lose the
-rest of a report.
+Of y itself with errors N(0, s²), so that their likelihoods can be compared with one another (`fit_growth`):
+
+    logarithmic  y = a + b ln x      linear  y = a + b x      power  y = a x^b
+
+A slope is linear in its points, so its draws follow from theirs by interval arithmetic, and a point that was not
+reached bounds it from one side (`exponent`). What is not monotone (R², differences of AIC) is computed on one number
+per draw. The laws of chapter 5 are fitted where the median is finite (`curve.reached`): how many points were dropped is
+part of the result. Where fewer than two points remain there is no slope, and nothing is decided.
 """
 
 from __future__ import annotations
@@ -16,71 +20,62 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from krogh.errors import require, unknown
-from krogh.lab.statistics import (
-    Floats,
-    Interval,
-    as_floats,
-    as_times,
-    percentile_interval,
-    quantile_rank,
-    require_fraction,
-    require_resampling,
-    resampled_positions,
-)
+from krogh.lab.curves import Curve
+from krogh.lab.estimate import Estimate, Floats, drawn, unknown_estimate
 
 Law = Literal["power", "exponential"]
-Groups = Mapping[Any, ArrayLike]  # {n: times (trials,)}
+Growth = Literal["logarithmic", "linear", "power"]
+GROWTHS: tuple[Growth, ...] = ("logarithmic", "linear", "power")
 _ABSCISSA: dict[str, Callable[[Floats], Floats]] = {"power": np.log, "exponential": lambda x: x}
+_LINES: dict[str, Callable[[Floats], Floats]] = {"logarithmic": np.log, "linear": lambda x: x}
+
+
+def aic(residual: Floats | float, points: int) -> Floats:
+    """Akaike's criterion of a law with two parameters and Gaussian errors, m ln(residual/m) + 6: lower is better.
+
+    Exact data leave rounding errors only; without the floor two perfect fits would be told apart by those.
+    """
+    return points * np.log(np.maximum(np.asarray(residual, float) / points, 1e-24)) + 6
+
+
+# --- laws of log y --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted law. `exponent` is b above (the rate, for an exponential), `prefactor` is a."""
+    """A law fitted to the points that were reached: `exponent` is b above (the rate, for an exponential)."""
 
     law: Law
-    exponent: Interval
+    exponent: Estimate
     prefactor: float
-    r_squared: float  # of log y; NaN where log y does not vary or fewer than two points remain
+    r_squared: Estimate  # of log y
     residual: float  # sum of squared residuals of log y
     points: int
-    dropped: int  # points left out because y was infinite
-
-    @property
-    def aic(self) -> float:
-        """Akaike's criterion m log(residual/m) + 6 with Gaussian errors of log y: lower is better."""
-        if not self.points:
-            return math.nan
-        # Exact data leave rounding errors only; without the floor two perfect fits would be told apart by
-        # those.
-        return self.points * math.log(max(self.residual / self.points, 1e-24)) + 6
+    dropped: int  # points left out because they were not reached
 
     def predict(self, x: ArrayLike) -> Floats:
         """The fitted law at `x`."""
-        x = np.asarray(x, dtype=float)
-        return self.prefactor * np.exp(self.exponent.value * _ABSCISSA[self.law](x))
+        return self.prefactor * np.exp(self.exponent.value * _ABSCISSA[self.law](np.asarray(x, dtype=float)))
 
 
 class _Lines(NamedTuple):
-    """Least-squares lines, one per row; NaN where a row has fewer than two distinct abscissae."""
+    """Least-squares lines of log y, one per row; NaN where a row has fewer than two points."""
 
     slope: Floats
     intercept: Floats
     residual: Floats
     total: Floats
-    spread: Floats  # sum of squared deviations of the abscissa
-    points: Floats
 
 
 def _lines(u: Floats, values: Floats) -> _Lines:
     """Regress every row of log `values` (rows, m) on `u` (m,), leaving out infinite values row by row."""
-    kept = np.isfinite(values)
+    kept = np.isfinite(values) & (values > 0)
     v = np.log(np.where(kept, values, 1.0))
     points = kept.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -92,223 +87,161 @@ def _lines(u: Floats, values: Floats) -> _Lines:
         slope = np.where(distinct, (du * dv).sum(axis=1) / spread, np.nan)
         intercept = mean - slope * (kept * u).sum(axis=1) / points
     residual = ((dv - slope[:, None] * du) ** 2).sum(axis=1)
-    return _Lines(slope, intercept, residual, (dv**2).sum(axis=1), spread, points)
+    return _Lines(slope, intercept, residual, (dv**2).sum(axis=1))
 
 
-def _abscissa(law: str, x: Floats) -> Floats:
-    if law not in _ABSCISSA:
-        raise unknown("law", str(law), _ABSCISSA)
-    return _ABSCISSA[law](x)
+def _levers(u: Floats) -> Floats:
+    """How the slope of a line depends on each ordinate: slope = Σ lever·v."""
+    centred = u - u.mean()
+    return np.where(np.abs(centred) < 1e-12, 0.0, centred / (centred**2).sum())
 
 
-def _points(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
-    """Check x and y: same length, x positive and finite with two distinct values, y positive or infinite."""
-    x, y = as_floats("x", x), as_times(y, "y")
-    require(x.shape == y.shape, f"x and y must have the same length; got {x.size} and {y.size}")
-    require(np.all((x > 0) & np.isfinite(x)), f"x must be positive and finite; got x={x.tolist()}")
-    require(np.all(y > 0), f"y must be positive to have a logarithm; got y={y.tolist()}")
-    require(np.unique(x).size >= 2, f"a slope needs at least two different x; got x={x.tolist()}")
-    return x, y
+def _slope_of_logs(curve: Curve, u: Floats) -> Estimate:
+    """The slope of log y on u, over all points; one that was not reached bounds it from one side."""
+    lever, (least, most) = _levers(u), curve.ends()
+    values = curve.value
+
+    def slope(at_right: Floats, at_left: Floats) -> Floats:
+        """The slope with these y where they raise it, and those where they lower it."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.log(np.where(lever > 0, at_right, np.where(lever < 0, at_left, 1.0)))
+            return np.where(lever == 0, 0.0, lever * logs).sum(axis=-1)
+
+    value = math.nan if not np.all(np.isfinite(values)) else float(slope(values, values))
+    rule = f"slope of {len(curve)} points; {curve.y[0].rule.split(',')[0]}"
+    return drawn(value, slope(least, most), curve.samples, rule, most=slope(most, least))
 
 
-def _assemble(law: Law, lines: _Lines, exponent: Interval, given: int) -> Fit:
-    points, total, residual = int(lines.points[0]), float(lines.total[0]), float(lines.residual[0])
-    varies = math.isfinite(residual) and total > 1e-24
-    r_squared = 1 - residual / total if varies else math.nan
-    return Fit(law, exponent, float(np.exp(lines.intercept[0])), r_squared, residual, points, given - points)
+def exponent(curve: Curve) -> Estimate:
+    """The slope of ln y on ln x by least squares over all points (qSTR, M10).
 
-
-def _fit(law: Law, x: ArrayLike, y: ArrayLike, level: float) -> Fit:
-    x, y = _points(x, y)
-    require_fraction("level", level)
-    lines = _lines(_abscissa(law, x), y[None, :])
-    slope, freedom = float(lines.slope[0]), int(lines.points[0]) - 2
-    width = math.inf
-    if freedom > 0 and math.isfinite(slope):
-        error = math.sqrt(lines.residual[0] / freedom / lines.spread[0])
-        width = float(stats.t.ppf((1 + level) / 2, freedom)) * error
-    low, high = (slope - width, slope + width) if math.isfinite(slope) else (-math.inf, math.inf)
-    exponent = Interval(slope, low, high, level, f"Student t, {max(freedom, 0)} dof")
-    return _assemble(law, lines, exponent, y.size)
-
-
-def power_law_fit(x: ArrayLike, y: ArrayLike, *, level: float = 0.95) -> Fit:
-    """Fit y = a x^b to points (m,); the interval of b is Student's, from the scatter about the line.
-
-    With two points there is no scatter to see and the interval is unbounded. Use `scaling_fit` when the
-    trials behind each point are at hand: it measures their spread instead of assuming one.
+    A point that was not reached, to the right of the centre, bounds it only from below, one to the left only from
+    above: the value is NaN then, and the interval holds every slope that the missing values allow.
     """
-    return _fit("power", x, y, level)
+    if len(curve) < 2:
+        return unknown_estimate(f"a slope needs at least two points; got {len(curve)}")
+    return _slope_of_logs(curve, np.log(curve.x))
 
 
-def exponential_fit(x: ArrayLike, y: ArrayLike, *, level: float = 0.95) -> Fit:
-    """Fit y = a e^{b x}; otherwise as `power_law_fit`."""
-    return _fit("exponential", x, y, level)
+def _fit(law: Law, curve: Curve) -> Fit:
+    reached = curve.reached
+    if len(reached) < 2:
+        nothing = unknown_estimate(f"{len(reached)} points were reached; a slope needs two")
+        return Fit(law, nothing, math.nan, nothing, math.nan, len(reached), len(curve) - len(reached))
+    u = _ABSCISSA[law](reached.x)
+    lines = _lines(u, reached.value[None, :])
+    found = _slope_of_logs(reached, u)
+    return Fit(
+        law,
+        Estimate(float(lines.slope[0]), found.least, found.most, found.samples, found.rule),
+        float(np.exp(lines.intercept[0])),
+        _r_squared(lines, _lines(u, reached.points()), reached),
+        float(lines.residual[0]),
+        len(reached),
+        len(curve) - len(reached),
+    )
 
 
-# --- from the trials themselves -----------------------------------------------------------------------------
-
-
-def _resampled_quantiles(
-    groups: Groups, q: float, level: float, resamples: int, seed: int
-) -> tuple[Floats, Floats, Floats]:
-    """Sizes (m,) ascending, their q-quantiles (m,), and those of resamples within groups (resamples, m)."""
-    require(isinstance(groups, Mapping) and len(groups), f"groups must map sizes to times; got {groups!r}")
-    require_fraction("q", q, closed=True)
-    require_resampling(level, resamples, seed)
-    numbers = all(isinstance(n, (int, float, np.number)) for n in groups)
-    require(numbers, f"the keys of groups must be numbers; got {list(groups)!r}")
-    samples = {float(n): np.sort(as_times(groups[n], f"groups[{n!r}]")) for n in sorted(groups)}
-    streams = np.random.default_rng(seed).spawn(len(samples))
-    values, draws = [], []
-    for (n, ordered), rng in zip(samples.items(), streams, strict=True):
-        require(ordered[0] > 0, f"times must be positive to have a logarithm; groups[{n:g}] contains 0")
-        rank = quantile_rank(ordered.size, q)
-        values.append(ordered[rank - 1])
-        draws.append(ordered[resampled_positions(ordered.size, [rank], resamples, rng)[:, 0]])
-    x, y = _points(list(samples), values)
-    return x, y, np.stack(draws, axis=1)
-
-
-def _scaling_fit(law: Law, x: Floats, y: Floats, draws: Floats, level: float) -> tuple[Fit, _Lines]:
-    """The fit to (x, y) and the lines through the resampled quantiles of the same points."""
-    u, kept = _abscissa(law, x), np.isfinite(y)
-    lines, resampled = _lines(u, y[None, :]), _lines(u[kept], draws[:, kept])
-    exponent = percentile_interval(lines.slope[0], resampled.slope, level, "percentile bootstrap")
-    return _assemble(law, lines, exponent, y.size), resampled
-
-
-def scaling_fit(
-    groups: Groups,
-    law: Law = "power",
-    *,
-    q: float = 0.5,
-    level: float = 0.95,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> Fit:
-    """Fit a law to the q-quantiles of `groups` = {n: times (trials,)}; bootstrap interval of the exponent.
-
-    Every resample draws the trials of each n again, takes the quantiles and fits them. A point that is
-    infinite in the data is dropped throughout; one that is infinite in a resample is dropped there. A
-    resample left with fewer than two points widens the interval (see `percentile_interval`). The interval
-    speaks of sampling error only: a curve that is no power law has a sharp exponent all the same, which is
-    what `r_squared`, `compare_laws` and `elbow` are for.
-    """
-    x, y, draws = _resampled_quantiles(groups, q, level, resamples, seed)
-    return _scaling_fit(law, x, y, draws, level)[0]
-
-
-def straightness(
-    groups: Groups,
-    law: Law = "power",
-    *,
-    q: float = 0.5,
-    level: float = 0.95,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> Interval:
-    """R² of the law's fit to the q-quantiles, with its interval over resamples of the trials behind each point."""
-    x, y, draws = _resampled_quantiles(groups, q, level, resamples, seed)
-    fit, lines = _scaling_fit(law, x, y, draws, level)
+def _r_squared(lines: _Lines, resampled: _Lines, curve: Curve) -> Estimate:
     with np.errstate(divide="ignore", invalid="ignore"):
-        drawn = np.where(lines.total > 1e-24, 1 - lines.residual / lines.total, np.nan)
-    return percentile_interval(fit.r_squared, drawn, level, "percentile bootstrap", highest=1.0)
+        value, draws = (
+            np.where(each.total > 1e-24, 1 - each.residual / each.total, np.nan) for each in (lines, resampled)
+        )
+    return squared_correlation(float(value[0]), draws, curve)
 
 
-@dataclass(frozen=True)
-class LawComparison:
-    """A power law against an exponential, on the same points."""
+def squared_correlation(value: float, draws: Floats, curve: Curve) -> Estimate:
+    """R² with its draws. Drawing adds the noise of the trials once more, and noise lowers R²: the lower end lies too
+    low, on the side of doubt, and the upper end is as far above the value as draws lie from it, on either side."""
+    with np.errstate(invalid="ignore"):
+        above = np.minimum(1.0, np.maximum(draws, 2 * value - draws))
+    above = np.where(np.isnan(above), 1.0, above)
+    below = np.where(np.isnan(draws), 0.0, np.clip(draws, 0.0, 1.0))
+    return drawn(value, below, curve.samples, f"R² of {len(curve)} points, draws reflected", most=above)
 
-    power: Fit
-    exponential: Fit
-    delta_aic: float  # exponential.aic - power.aic: positive favours the power law
-    power_share: float  # share of bootstrap resamples in which the power law has the smaller residual
-    preferred: Literal["power", "exponential", "undecided"]
 
+def power_law(curve: Curve) -> Fit:
+    """y = a x^b through the points that were reached.
 
-def compare_laws(
-    groups: Groups, *, q: float = 0.5, level: float = 0.95, resamples: int = 1000, seed: int = 0
-) -> LawComparison:
-    """Which law describes the quantiles better. Both have two parameters, so AIC compares residuals of log y.
-
-    A difference below 2 is *undecided* (Burnham & Anderson 2002, section 2.6), and so are fewer than three
-    finite points, through which both laws pass exactly.
+    The exponent's interval speaks of sampling error only: a curve that is no power law has a sharp exponent all the
+    same, which is what `r_squared`, `law_preference` and `elbow` are for.
     """
-    x, y, draws = _resampled_quantiles(groups, q, level, resamples, seed)
-    power, power_lines = _scaling_fit("power", x, y, draws, level)
-    exponential, exponential_lines = _scaling_fit("exponential", x, y, draws, level)
-    delta, share = 0.0, math.nan
-    if power.points >= 3:
-        delta = exponential.aic - power.aic
-        # Resamples that lost points fit both laws exactly and say nothing: half a vote each.
-        decided = power_lines.points >= 3
-        better = power_lines.residual < exponential_lines.residual
-        share = float(np.where(decided, better, 0.5).mean())
-    preferred: Literal["power", "exponential", "undecided"]
-    preferred = "undecided" if abs(delta) < 2 else "power" if delta > 0 else "exponential"
-    return LawComparison(power, exponential, delta, share, preferred)
+    return _fit("power", curve)
 
 
-# --- curvature ----------------------------------------------------------------------------------------------
+def exponential_law(curve: Curve) -> Fit:
+    """y = a e^{b x}; otherwise as `power_law`."""
+    return _fit("exponential", curve)
 
 
-def law_preference(
-    groups: Groups, *, q: float = 0.5, level: float = 0.95, resamples: int = 1000, seed: int = 0
-) -> Interval:
-    """ΔAIC = AIC(exponential) - AIC(power law) with its interval over resamples: positive favours the power law."""
-    x, y, draws = _resampled_quantiles(groups, q, level, resamples, seed)
-    comparison = compare_laws(groups, q=q, level=level, resamples=resamples, seed=seed)
-    _, power = _scaling_fit("power", x, y, draws, level)
-    _, exponential = _scaling_fit("exponential", x, y, draws, level)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        drawn = power.points * np.log(exponential.residual / power.residual)
-    value = comparison.delta_aic if comparison.power.points >= 3 else math.nan
-    return percentile_interval(value, np.where(power.points >= 3, drawn, np.nan), level, "percentile bootstrap")
+def law_preference(curve: Curve) -> Estimate:
+    """ΔAIC = AIC(exponential) - AIC(power law) of log y: positive favours the power law, below 2 is undecided
+    (Burnham & Anderson 2002, section 2.6). Fewer than three points decide nothing: both laws pass through two."""
+    reached = curve.reached
+    if len(reached) < 3:
+        return unknown_estimate(f"{len(reached)} points were reached; two laws need three to differ")
+    drawn_values = reached.points()
+    power, exponential = (
+        [_lines(_ABSCISSA[law](reached.x), rows).residual for rows in (reached.value[None, :], drawn_values)]
+        for law in ("power", "exponential")
+    )
+    value, draws = (aic(e, len(reached)) - aic(p, len(reached)) for p, e in zip(power, exponential, strict=True))
+    return _evidence(float(value[0]), draws, reached)
 
 
-def local_slopes(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
-    """Geometric midpoints of neighbouring finite points, and the slopes of log y on log x between them."""
-    x, y = _points(x, y)
-    kept = np.isfinite(y)
-    order = np.argsort(x[kept], kind="stable")
-    u, v = np.log(x[kept][order]), np.log(y[kept][order])
-    require(np.all(np.diff(u) > 0), f"local slopes need distinct x; got x={x.tolist()}")
-    return np.exp((u[1:] + u[:-1]) / 2), np.diff(v) / np.diff(u)
+def _evidence(value: float, draws: Floats, curve: Curve) -> Estimate:
+    """A difference of AIC. Drawing blurs every law, so draws lie nearer to 0 than the value: both ends hold it."""
+    rule = f"ΔAIC of {len(curve)} points"
+    with np.errstate(invalid="ignore"):
+        return drawn(value, np.minimum(draws, value), curve.samples, rule, most=np.maximum(draws, value))
 
 
 @dataclass(frozen=True)
 class Elbow:
-    """The exponent over the lower and the upper half of n, and how much it grows from one to the other."""
+    """The exponent over the lower and the upper half of x, and how much it grows from one to the other."""
 
-    lower: Interval
-    upper: Interval
-    difference: Interval  # upper - lower
+    lower: Estimate
+    upper: Estimate
+    difference: Estimate  # upper - lower
     points: int
 
 
-def elbow(groups: Groups, *, q: float = 0.5, level: float = 0.95, resamples: int = 1000, seed: int = 0) -> Elbow:
+def elbow(curve: Curve) -> Elbow:
     """How much the power-law exponent worsens with n: slope of the upper half minus slope of the lower half.
 
-    Figure 5.2 right claims a positive difference. Halves of the sizes whose quantile is finite; with an odd
-    number the middle size belongs to both. Fewer than three points have no two slopes, and the difference is
-    NaN with an unbounded interval.
+    Figure 5.2 right claims a positive difference. Halves of the sizes that were reached; with an odd number the middle
+    one belongs to both. Fewer than three points have no two slopes.
     """
-    x, y, draws = _resampled_quantiles(groups, q, level, resamples, seed)
-    kept = np.isfinite(y)
-    u, y, draws = np.log(x[kept]), y[kept], draws[:, kept]
-    half = (u.size + 1) // 2
-    slopes = [
-        (_lines(u[part], y[None, part]).slope[0], _lines(u[part], draws[:, part]).slope)
-        for part in (slice(0, half), slice(u.size - half, u.size))
-    ]
-    (lower, lower_draws), (upper, upper_draws) = slopes
-    return Elbow(
-        percentile_interval(lower, lower_draws, level, "percentile bootstrap"),
-        percentile_interval(upper, upper_draws, level, "percentile bootstrap"),
-        percentile_interval(upper - lower, upper_draws - lower_draws, level, "percentile bootstrap"),
-        int(u.size),
-    )
+    reached = curve.reached
+    if len(reached) < 3:
+        nothing = unknown_estimate(f"{len(reached)} points were reached; two slopes need three")
+        return Elbow(nothing, nothing, nothing, len(reached))
+    half = (len(reached) + 1) // 2
+    halves = reached._taken(range(half)), reached._taken(range(len(reached) - half, len(reached)))
+    lower, upper = (exponent(part) for part in halves)
+    return Elbow(lower, upper, upper - lower, len(reached))
+
+
+def local_slopes(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
+    """Geometric midpoints of neighbouring finite points, and the slopes of log y on log x between them."""
+    u, v = np.asarray(x, float), np.asarray(y, float)
+    require(np.all(np.diff(u) > 0), f"local slopes need increasing x; got x={u.tolist()}")
+    kept = np.isfinite(v)
+    u, v = np.log(u[kept]), np.log(v[kept])
+    return np.exp((u[1:] + u[:-1]) / 2), np.diff(v) / np.diff(u)
+
+
+def line_slope(x: ArrayLike, y: ArrayLike) -> float:
+    """The slope of the line through points that are not estimated, by least squares; NaN of fewer than two."""
+    u, v = np.asarray(x, float), np.asarray(y, float)
+    return float(np.polyfit(u, v, 1)[0]) if u.size > 1 else math.nan
+
+
+def line_bend(x: ArrayLike, y: ArrayLike) -> float:
+    """How far the points are from the line through them, at most, as a share of the range of y; 0 on a line."""
+    u, v = np.asarray(x, float), np.asarray(y, float)
+    left = v - np.polyval(np.polyfit(u, v, 1), u)
+    return float(np.abs(left).max() / np.ptp(v))
 
 
 @dataclass(frozen=True)
@@ -329,9 +262,155 @@ def coarse_scaling(times: Mapping[float, float], n0: float = 9) -> CoarseScaling
     """
     enough = isinstance(times, Mapping) and n0 + 1 in times and len(times) >= 2
     require(enough, f"coarse_scaling needs t_c at n={n0 + 1} and at one larger n; got {times!r}")
-    x, y = _points(list(times), list(times.values()))
+    x, y = np.array(list(times), float), np.array(list(times.values()), float)
+    require(np.all(y > 0), f"times must be positive; got {times!r}")
     require(np.all(x >= n0 + 1), f"every n must be at least n0+1={n0 + 1}; got n={x.tolist()}")
     c = float(times[n0 + 1])
     larger = x > n0 + 1
     alpha = float(np.max(np.log(y[larger] / c) / np.log(x[larger] - n0))) if math.isfinite(c) else math.nan
     return CoarseScaling(c, alpha, n0)
+
+
+# --- laws of y itself -----------------------------------------------------------------------------------------
+
+
+def _two_parameters(law: str, x: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
+    """a, b and the sum of squared residuals of the law for every row of finite y (rows, points)."""
+    if law in _LINES:
+        u = _LINES[law](x)
+        middle, mean = u.mean(), y.mean(axis=1)
+        slope = ((u - middle) * y).sum(axis=1) / ((u - middle) ** 2).sum()
+        a = mean - slope * middle
+        return a, slope, ((y - a[:, None] - slope[:, None] * u) ** 2).sum(axis=1)
+    if law != "power":
+        raise unknown("law of growth", str(law), GROWTHS)
+    u = np.log(x / np.exp(np.log(x).mean()))  # centred: x^b neither overflows nor underflows
+
+    def residual(power: Floats) -> tuple[Floats, Floats]:
+        """The best prefactor for each exponent (rows,), and what it leaves."""
+        curve = np.exp(power[:, None] * u)
+        prefactor = (curve * y).sum(axis=1) / (curve**2).sum(axis=1)
+        return prefactor, ((y - prefactor[:, None] * curve) ** 2).sum(axis=1)
+
+    # The residual along the exponent: the best of a coarse range about the slope of ln y, then golden sections.
+    logs = np.log(np.maximum(y, 1e-300))
+    start = (u * (logs - logs.mean(axis=1, keepdims=True))).sum(axis=1) / (u**2).sum()
+    offsets = np.linspace(-2, 2, 41)
+    coarse = np.stack([residual(start + offset)[1] for offset in offsets], axis=1)
+    centre = start + offsets[coarse.argmin(axis=1)]
+    low, high, golden = centre - 0.1, centre + 0.1, (math.sqrt(5) - 1) / 2
+    for _ in range(50):
+        left, right = high - golden * (high - low), low + golden * (high - low)
+        smaller = residual(left)[1] <= residual(right)[1]
+        low, high = np.where(smaller, low, left), np.where(smaller, right, high)
+    power = (low + high) / 2
+    prefactor, left_over = residual(power)
+    return prefactor * np.exp(-power * np.log(x).mean()), power, left_over
+
+
+@dataclass(frozen=True)
+class GrowthFit:
+    """A fitted law of growth; `a` and `b` as in the head of the module."""
+
+    law: Growth
+    a: Estimate
+    b: Estimate
+    r_squared: Estimate  # of y itself
+    residual: float
+    points: int
+    missing: int  # points left out because they were not reached
+
+    @property
+    def aic(self) -> float:
+        return float(aic(self.residual, self.points)) if self.points else math.nan
+
+    def predict(self, x: ArrayLike) -> Floats:
+        """The fitted law at `x`."""
+        at = np.asarray(x, dtype=float)
+        return (
+            self.a.value * at**self.b.value
+            if self.law == "power"
+            else self.a.value + self.b.value * _LINES[self.law](at)
+        )
+
+
+def _over_draws(law: str, curve: Curve) -> tuple[Floats, Floats, Floats]:
+    """The fit of every draw (draws,); NaN where one has a point that was not reached."""
+    draws = curve.points()
+    whole = np.isfinite(draws).all(axis=1)
+    result = np.full((3, draws.shape[0]), np.nan)
+    if whole.any():
+        result[:, whole] = _two_parameters(law, curve.x, draws[whole])
+    return result[0], result[1], result[2]
+
+
+def fit_growth(curve: Curve, law: Growth = "logarithmic") -> GrowthFit:
+    """Fit a law of growth to the points that were reached, by least squares on y.
+
+    Points that were not reached are left out of the values and make their intervals unbounded: what was left out is
+    the part of the curve that grows most. To speak of the range that was reached, measure that range.
+    """
+    if law not in GROWTHS:
+        raise unknown("law of growth", str(law), GROWTHS)
+    reached = curve.reached
+    if len(reached) < 2:
+        nothing = unknown_estimate(f"{len(reached)} points were reached; a law of growth needs two")
+        return GrowthFit(law, nothing, nothing, nothing, math.nan, len(reached), curve.missing)
+    y = reached.value
+    a, b, residual = (float(part[0]) for part in _two_parameters(law, reached.x, y[None, :]))
+    total = float(((y - y.mean()) ** 2).sum())
+    varies = total > 1e-24 * max(1.0, float((y**2).sum()))
+    value = 1 - residual / total if varies else math.nan
+    if curve.missing:
+        unbounded = np.array([-math.inf]), np.array([math.inf])
+        rule = f"{curve.missing} points were not reached"
+        whole = [Estimate(part, *unbounded, reached.samples, rule) for part in (a, b, value)]
+        return GrowthFit(law, whole[0], whole[1], whole[2], residual, len(reached), curve.missing)
+    draws_a, draws_b, left = _over_draws(law, reached)
+    spread = reached.points()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r_squared = 1 - left / ((spread - spread.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
+    rule = f"least squares over draws of {len(reached)} points"
+    return GrowthFit(
+        law,
+        drawn(a, draws_a, reached.samples, rule),
+        drawn(b, draws_b, reached.samples, rule),
+        squared_correlation(value, r_squared, reached),
+        residual,
+        len(reached),
+        0,
+    )
+
+
+@dataclass(frozen=True)
+class GrowthComparison:
+    """The three laws on the same points."""
+
+    fits: dict[Growth, GrowthFit]
+    akaike_weights: dict[Growth, float]  # exp(-ΔAIC/2), summing to 1; NaN with fewer than three points
+    preferred: Growth | Literal["undecided"]  # the law of lowest AIC, or "undecided" if another is within 2 of it
+
+
+def compare_growth(curve: Curve) -> GrowthComparison:
+    """Fit all three laws. Each has two parameters and the same error model, so AIC compares residuals of y."""
+    fits = {law: fit_growth(curve, law) for law in GROWTHS}
+    if fits["linear"].points < 3 or math.isnan(fits["linear"].residual):
+        return GrowthComparison(fits, dict.fromkeys(GROWTHS, math.nan), "undecided")
+    behind = np.array([fits[law].aic for law in GROWTHS])
+    behind -= behind.min()
+    shares = np.exp(-behind / 2) / np.exp(-behind / 2).sum()
+    decided = np.sort(behind)[1] >= 2
+    preferred = GROWTHS[int(behind.argmin())] if decided else "undecided"
+    return GrowthComparison(fits, dict(zip(GROWTHS, shares.tolist(), strict=True)), preferred)
+
+
+def growth_evidence(curve: Curve, favoured: Growth = "logarithmic", rival: Growth = "linear") -> Estimate:
+    """AIC(rival) - AIC(favoured): positive speaks for `favoured`. Fewer than three points, or one that was not
+    reached, decide nothing; a draw in which one was not reached widens the interval."""
+    count = len(curve.reached)
+    if curve.missing or count < 3:
+        return unknown_estimate(f"{count} of {len(curve)} points were reached; two laws need all, and three or more")
+    values = [float(_two_parameters(law, curve.x, curve.value[None, :])[2][0]) for law in (rival, favoured)]
+    worse, better = (_over_draws(law, curve)[2] for law in (rival, favoured))
+    value = float(aic(values[0], count) - aic(values[1], count))
+    return _evidence(value, aic(worse, count) - aic(better, count), curve)

@@ -15,7 +15,7 @@ from krogh.errors import KroghError, require
 from krogh.lab.store import Store
 from krogh.lab.weights import weight_ids
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def check_folder(folder: Path, asked: dict[str, Any], weights: bool) -> dict[str
             foreign = folder.is_dir() and any(not item.name.startswith(".") for item in folder.iterdir())
             require(not foreign, f"{folder} is not empty and holds no study; choose another --out")
             return None
-        before = _earlier(path)
+        before = read_study(folder)
     for word in ("name", "scale", "settings"):
         require(
             before.get(word) == asked[word],
@@ -55,10 +55,14 @@ def check_folder(folder: Path, asked: dict[str, Any], weights: bool) -> dict[str
     return before
 
 
-def _earlier(path: Path) -> dict[str, Any]:
+def read_study(folder: Path) -> dict[str, Any]:
+    """The folder's study.json, if it is sound."""
+    path = folder / "study.json"
     remedy = f"move {path.parent} away or choose another --out"
     try:
         before = dict(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise KroghError(f"{folder} holds no study (no study.json there)") from None
     except (TypeError, ValueError, RecursionError):
         raise KroghError(f"{path} is damaged; {remedy}") from None
     schema = before.get("schema")
@@ -75,9 +79,8 @@ def _earlier(path: Path) -> dict[str, Any]:
 
 
 def unfinished(before: dict[str, Any] | None) -> dict[str, Any]:
-    kept: dict[str, Any] = {
-        name: (before or {})[name] for name in ("engine", "seconds", "started") if name in (before or {})
-    }
+    words = ("engine", "seconds", "started", "measured")
+    kept: dict[str, Any] = {name: (before or {})[name] for name in words if name in (before or {})}
     return {"finished": None, "seconds": 0.0, "figures": [], "engine": {}, **kept}
 
 

@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 
 from krogh.errors import require, require_integer
-from krogh.lab.statistics import Floats, Interval, as_floats, require_fraction
+from krogh.lab.estimate import Estimate, Floats, as_floats, drawn, levels_of, require_fraction
 
 # The grid of curves. m_p has GRAIN points between neighbouring candidates and END beyond each end.
 GRAIN, END, WIDTHS = 4, 6, 8
@@ -85,6 +85,17 @@ def _curves(sizes: tuple[float, ...], p: float) -> _Curves:
                 parts.append((rate.reshape(-1, count), where, weight.ravel()))
     rates, crossings, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
     return _Curves(np.log(rates), np.log1p(-rates), crossings, np.searchsorted(sizes, crossings), np.log(weights))
+
+
+class Smallest(NamedTuple):
+    """The smallest candidate that reaches p, and the ends of its interval; `inf` is "not reached"."""
+
+    value: float
+    low: float
+    high: float
+
+    def contains(self, size: float) -> bool:
+        return self.low <= size <= self.high
 
 
 @dataclass(frozen=True)
@@ -167,51 +178,41 @@ class Frontier:
             self._chances = chances.astype(float)
         return self._chances
 
-    def interval(self, level: float | None = None) -> Interval:
-        """The posterior median of the smallest size that reaches p and its central interval, on the candidates.
+    def interval(self, level: float | None = None) -> Smallest:
+        """The posterior median of the smallest size that reaches p, and the ends of its central interval.
 
-        `inf` is "not reached". The ends are rounded outwards, so the interval holds at least `level`.
+        On the candidates, `inf` being "not reached". The ends are rounded outwards: they hold at least `level`.
         """
         level = self.rule.level if level is None else level
         require_fraction("level", level)
         tail, up_to, sizes = (1 - level) / 2, np.cumsum(self.chances()), np.append(self.sizes, math.inf)
         low, middle, high = (int(np.searchsorted(up_to, at)) for at in (tail + 1e-12, 0.5, 1 - tail - 1e-12))
-        value, least, most = float(sizes[middle]), float(sizes[low]), float(sizes[high])
-        return Interval(value, least, most, level, f"posterior, {self.trials} trials")
+        return Smallest(float(sizes[middle]), float(sizes[low]), float(sizes[high]))
 
-    def crossing(self, level: float | None = None) -> Interval:
-        """m_p itself, between the sizes too: posterior median and central interval.
+    def crossing(self, sample: str = "") -> Estimate:
+        """m_p itself, between the sizes too: posterior median and draws; `sample` names the problem.
 
-        `inf` beyond the largest size. At or below the smallest it is the smallest, with 0 as the lower end.
+        `inf` beyond the largest size, which it is known to exceed. At or below the smallest it is the smallest, with 0
+        as the lower end.
         """
-        level = self.rule.level if level is None else level
-        require_fraction("level", level)
         order = np.argsort(self._curves.crossing, kind="stable")
         ordered, up_to = self._curves.crossing[order], np.cumsum(self._posterior()[order])
-        tail = (1 - level) / 2
-        low, middle, high = (float(ordered[np.searchsorted(up_to, at)]) for at in (tail, 0.5, 1 - tail - 1e-12))
-        smallest, largest = self.sizes[0], self.sizes[-1]
-        value, most = (math.inf if end > largest else float(max(end, smallest)) for end in (middle, high))
-        least = math.inf if low > largest else 0.0 if low <= smallest else low
-        return Interval(value, least, most, level, f"posterior, {self.trials} trials")
-
-    def draws(self, count: int = 1000, seed: int = 0) -> Floats:
-        """Posterior draws of the crossing m_p itself, between the sizes too; (count,).
-
-        `inf` beyond the largest size, and the smallest size where m_p is there or below.
-        """
-        require_integer("count", count, 1)
-        require_integer("seed", seed, 0)
-        drawn = np.random.default_rng(seed).choice(self._curves.crossing, size=count, p=self._posterior())
-        return np.where(drawn > self.sizes[-1], math.inf, np.maximum(drawn, self.sizes[0]))
+        name = f"frontier {sample}"
+        places = np.searchsorted(up_to, np.append(levels_of(name, "posterior"), 0.5) - 1e-12)
+        values = ordered[np.minimum(places, ordered.size - 1)]
+        smallest, largest = float(self.sizes[0]), float(self.sizes[-1])
+        most = np.where(values > largest, math.inf, np.maximum(values, smallest))
+        least = np.where(values > largest, largest, np.where(values <= smallest, 0.0, values))
+        rule = f"posterior of {self.sizes.size} sizes, {self.trials} trials"
+        return drawn(float(most[-1]), least[:-1], {name: self.trials}, rule, most=most[:-1], horizon=largest)
 
     @property
     def narrow(self) -> bool:
         """Whether the interval is as narrow as the rule wants it."""
-        interval = self.interval()
-        low, high = (np.searchsorted(self.sizes, end) for end in (interval.low, interval.high))
-        by_ratio = self.rule.ratio is not None and interval.high <= interval.low * self.rule.ratio
-        return bool(high - low <= 1 or by_ratio)
+        found = self.interval()
+        first, last = (np.searchsorted(self.sizes, end) for end in (found.low, found.high))
+        by_ratio = self.rule.ratio is not None and found.high <= found.low * self.rule.ratio
+        return bool(last - first <= 1 or by_ratio)
 
     @property
     def done(self) -> bool:

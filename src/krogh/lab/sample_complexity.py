@@ -3,7 +3,7 @@
 *Offline* a trial keeps m examples and succeeds or fails; many trials at each m of a grid give success rates, and the
 sample complexity m_p is where the rate reaches p (chapter 4, A.3.1: p = 0.8 over 40 trials). *Online* a run sees fresh
 examples until its test error falls below a threshold, and the samples consumed are themselves the measurement (qSTR,
-Figure 1). "Not reached" is a legal value of both: `np.inf`.
+Figure 1; `krogh.lab.curves.mean_samples`). "Not reached" is a legal value of both: `np.inf`.
 
 Counts are given as {m: (successes, trials)} or {m: booleans (trials,)}. Where a neighbouring size decides as well,
 e.g. the width of a network, the same functions apply.
@@ -20,16 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import KroghError, require, require_integer, unknown
-from krogh.lab.statistics import (
-    Floats,
-    Interval,
-    as_times,
-    bootstrap_quantile,
-    percentile_interval,
-    proportion,
-    require_fraction,
-    require_resampling,
-)
+from krogh.lab.curves import Curve, curve
+from krogh.lab.estimate import DRAWS, Estimate, Floats, drawn, rate, require_fraction, stream
 
 Counts = Mapping[Any, Any]  # {size: (successes, trials)} or {size: booleans (trials,)}
 Reading = Literal["first", "all larger", "isotonic"]
@@ -90,13 +82,11 @@ def as_cells(counts: Counts) -> Cells:
     return Cells(sizes, hits, totals)
 
 
-def success_rates(counts: Counts, *, level: float = 0.95) -> dict[float, Interval]:
-    """The success rate at each size with its Wilson interval (each at `level` by itself)."""
+def success_rates(counts: Counts, *, sample: str = "") -> Curve:
+    """The success rate at each size with its interval (each at 95% by itself)."""
     cells = as_cells(counts)
-    return {
-        float(size): proportion(int(hits), int(trials), level=level, method="wilson")
-        for size, hits, trials in zip(cells.sizes, cells.successes, cells.trials, strict=True)
-    }
+    rows = zip(cells.sizes, cells.successes, cells.trials, strict=True)
+    return curve({m: rate(int(hits), int(trials), sample=f"{sample}, m={m:g}") for m, hits, trials in rows})
 
 
 def _first(reached: NDArray[np.bool_]) -> NDArray[np.intp]:
@@ -164,90 +154,37 @@ def _read(reading: str, cells: Cells, rates: Floats, p: float) -> Floats:
     raise unknown("reading", str(reading), READINGS)
 
 
-@dataclass(frozen=True)
-class Crossing:
-    """m_p with its interval, and the draws behind the interval for those who go on calculating."""
-
-    interval: Interval
-    draws: Floats  # (resamples,); inf: not reached; the smallest size: there or below
-    largest: float  # of the grid: what a crossing that was not reached is known to exceed
-
-
-def crossing(
-    counts: Counts,
-    p: float = 0.8,
-    *,
-    reading: Reading = "isotonic",
-    level: float = 0.95,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> Crossing:
-    """Where the success rate reaches p, with a bootstrap interval over the trials of each cell.
+def crossing(counts: Counts, p: float = 0.8, *, reading: Reading = "isotonic", sample: str = "") -> Estimate:
+    """Where the success rate reaches p, with draws from the trials of each cell; `sample` names the row of cells.
 
     Readings: "first" and "all larger" are `smallest_size`'s rules and stay on the grid; "isotonic" joins the
     non-decreasing regression of the rates by straight lines in log m. A sigmoid in log m is fitted by
     `krogh.lab.frontier`, where it needs lapses: without them one failure in ten at large m moves m_p by 15%.
 
-    Each resample draws every cell's rate from Beta(successes + 1/2, failures + 1/2), the smooth bootstrap of a
+    Each draw takes every cell's rate from Beta(successes + 1/2, failures + 1/2), the smooth bootstrap of a
     Bernoulli sample: the literal one would find no doubt in a cell of 8 successes out of 8. With 40 trials at 16 sizes
     the isotonic interval covered the crossing of 18 of 19 smooth curves in at least 93% of simulations; where the curve
     levels off at 0.85, just above p, in 86%, for it lies high there. It speaks of sampling error only: between
-    neighbouring sizes the straight line is an assumption. The estimate is `inf`
-    where p is not reached and the smallest size where it is reached there already; as nobody looked below, the lower
+    neighbouring sizes the straight line is an assumption. The estimate is `inf`, beyond the largest size,
+    where p is not reached, and the smallest size where it is reached there already; as nobody looked below, the lower
     end is then 0.
     """
     require_fraction("p", p)
-    require_resampling(level, resamples, seed)
     cells = as_cells(counts)
     misses = cells.trials - cells.successes
-    drawn = np.random.default_rng(seed).beta(cells.successes + 0.5, misses + 0.5, size=(resamples, cells.sizes.size))
-    draws, value = _read(reading, cells, drawn, p), float(_read(reading, cells, cells.rates, p))
-    smallest = float(cells.sizes[0])
+    name = f"{sample}, {', '.join(f'{m:g}' for m in cells.sizes)}"
+    rates = stream("crossing", name).beta(cells.successes + 0.5, misses + 0.5, size=(DRAWS, cells.sizes.size))
+    draws, value = _read(reading, cells, rates, p), float(_read(reading, cells, cells.rates, p))
+    smallest, largest = float(cells.sizes[0]), float(cells.sizes[-1])
     value = smallest if math.isnan(value) else value
-    draws = np.where(draws <= smallest, np.nan, draws)
-    interval = percentile_interval(value, draws, level, f"{reading}, bootstrap", lowest=0.0, highest=smallest)
-    return Crossing(interval, np.where(np.isnan(draws), smallest, draws), float(cells.sizes[-1]))
+    below = np.isnan(draws) | (draws <= smallest)
+    least = np.where(below, 0.0, np.where(np.isinf(draws), largest, draws))
+    most = np.where(below, smallest, draws)
+    samples = {name: int(cells.trials.sum())}
+    rule = f"{reading} crossing of {cells.sizes.size} cells, Beta draws"
+    return drawn(value, least, samples, rule, most=most, horizon=largest)
 
 
-# --- online: samples to a threshold -------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class OnlineSamples:
-    """Samples consumed by runs until the test error fell below a threshold."""
-
-    runs: int
-    not_reached: int
-    mean: float  # over all runs: infinite as soon as one did not get there
-    sd: float  # between runs (n - 1); NaN with one run, infinite with the mean
-    mean_reached: float  # over the runs that got there: flattering when some did not; NaN when none did
-    sd_reached: float
-    median: Interval  # censored, with its bootstrap interval
-    samples: Floats  # (runs,), inf for not reached
-
-
-def samples_consumed(steps: ArrayLike, batch: int) -> Floats:
-    """steps × batch; a run that never got there (`inf`) stays infinite."""
-    require_integer("batch", batch, 1)
-    return as_times(steps, "steps") * batch
-
-
-def online_samples(
-    steps: ArrayLike, batch: int, *, q: float = 0.5, level: float = 0.95, resamples: int = 1000, seed: int = 0
-) -> OnlineSamples:
-    """The sample complexity n of online runs (qSTR, M2): mean and deviation over runs, and the censored q-quantile."""
-    samples = samples_consumed(steps, batch)
-    reached = samples[np.isfinite(samples)]
-    missed = int(samples.size - reached.size)
-    mean_reached = float(reached.mean()) if reached.size else math.nan
-    sd_reached = float(reached.std(ddof=1)) if reached.size > 1 else math.nan
-    return OnlineSamples(
-        runs=int(samples.size),
-        not_reached=missed,
-        mean=math.inf if missed else mean_reached,
-        sd=math.inf if missed else sd_reached,
-        mean_reached=mean_reached,
-        sd_reached=sd_reached,
-        median=bootstrap_quantile(samples, q, level=level, resamples=resamples, seed=seed),
-        samples=samples,
-    )
+def crossings(rows: Mapping[Any, Counts], p: float = 0.8, *, reading: Reading = "isotonic", sample: str = "") -> Curve:
+    """m_p at each T from `rows` = {T: {m: (successes, trials)}}; `sample` tells these rows from others."""
+    return curve({key: crossing(counts, p, reading=reading, sample=f"{sample}{key}") for key, counts in rows.items()})

@@ -23,7 +23,7 @@ import polars as pl
 from krogh.engine.records import ORDER
 from krogh.errors import KroghError
 
-SCHEMA = 2
+SCHEMA = 3
 MERGED_ROWS = 200_000
 META = "krogh"
 

@@ -1,10 +1,15 @@
 """A study: an experiment at a scale, run into a folder, and resumed by running it again.
 
-DIR/<name>/study.json       what was asked, with which versions, on which device, at what cost
+DIR/<name>/study.json       what was asked, with which versions and sources, on which device, at what cost
            trials.parquet   one row per trial
+           measures/        the tables that claims and figures are made of
            claims.json      the verdicts
            figures/         SVG, PDF and the data of each figure
            cohorts/         the store: one Parquet file per finished cohort
+           weights/         trained weights, where they are kept
+
+Training and measuring are resumed; claims and figures are always made anew, from the tables alone (`judge_study`).
+Verdicts are written before anything is drawn: a fault in a drawing costs none.
 """
 
 from __future__ import annotations
@@ -21,13 +26,23 @@ import polars as pl
 
 from krogh.engine import Trials, Usage
 from krogh.engine.records import with_fields
+from krogh.errors import KroghError, require
 from krogh.lab import figures
-from krogh.lab.claim import Claim
+from krogh.lab.charts import Figure
+from krogh.lab.claims import Claim
 from krogh.lab.collecting import Progress, train
-from krogh.lab.experiment import Experiment, Figure, Results
-from krogh.lab.folder import SCHEMA, check_folder, locked, made, refusing, unfinished
+from krogh.lab.experiment import TRIALS, Experiment, Tables
+from krogh.lab.folder import SCHEMA, check_folder, locked, made, read_study, refusing, unfinished
 from krogh.lab.provenance import device_in_words, now, versions
+from krogh.lab.results import Results
+from krogh.lab.sources import changes as source_changes
+from krogh.lab.sources import measure_sources, trial_sources
 from krogh.lab.store import Store, temporary_beside, write_json, write_parquet
+from krogh.registry import EXPERIMENTS
+from krogh.values import digest
+
+REUSE, RETRAIN = "reuse", "retrain"
+"""What to do with trials whose source has changed since."""
 
 
 @dataclass(frozen=True)
@@ -40,21 +55,99 @@ class Study:
     summary: dict[str, Any]
 
 
-def check_study(
-    experiment: Experiment[Any],
-    scale: str,
-    out: Path | str,
-    *,
-    changes: dict[str, Any] | None = None,
-    weights: bool = False,
-) -> None:
-    """Raise the error that `run_study` would raise before it trains; nothing is written."""
-    settings = experiment.settings(scale, changes)
-    experiment.trials(settings)
-    check_folder(Path(out) / experiment.name, _asked(experiment, scale, settings), weights or experiment.keep_weights)
+@dataclass(frozen=True)
+class PlannedStudy:
+    """A study that was asked for and can be run: its settings are sound, and so is its folder."""
+
+    experiment: Experiment[Any]
+    scale: str
+    settings: Any
+    cohorts: list[Trials]
+    ids: list[np.ndarray]
+    folder: Path
+    head: dict[str, Any]
+    before: dict[str, Any] | None
+    weights: bool
+
+    def run(self, show: Callable[[Progress], None] = lambda progress: None) -> Study:
+        """Train, measure, judge and draw whatever is not there yet."""
+        folder, head, before = self.folder, self.head, self.before
+        with made(folder), locked(folder):
+            store = Store(folder / "cohorts")
+            with refusing(folder):
+                write_json(folder / "study.json", {**head, **unfinished(before), "status": "running"})
+            usage, begun = Usage(), time.perf_counter()
+            progress = Progress(sum(len(cohort) for cohort in self.cohorts))
+            search = self.experiment.search(self.settings, self.cohorts)
+            try:
+                kept = folder if self.weights else None
+                train(self.cohorts, self.ids, store, usage, progress, show, kept, search)
+                status = "complete"
+            except KeyboardInterrupt:
+                status = "interrupted"
+            summary: dict[str, Any] = {
+                **head,
+                **_provenance(head, before, usage),
+                "started": (before or head)["started"],
+                "finished": now(),
+                "seconds": round((before or {}).get("seconds", 0.0) + time.perf_counter() - begun, 3),
+                "status": status,
+                "engine": _accounting(store, self.ids, usage, progress, before),
+                "figures": [],
+            }
+            if status != "complete":
+                write_json(folder / "study.json", summary)
+                return Study(folder, status, [], summary)
+            self._write_trials(store)
+            summary["measured"] = self._measure(before)
+            if not self.cohorts:  # a study that trains nothing is what it measures
+                summary["seconds"] = round(time.perf_counter() - begun, 3)
+            return _conclude(self.experiment, Tables(self.settings, _tables(folder), self.scale), folder, summary)
+
+    def _write_trials(self, store: Store) -> None:
+        records = store.scan(np.unique(_joined(self.ids))).collect()
+        tables = [_table(cohort, own, records) for cohort, own in zip(self.cohorts, self.ids, strict=True)]
+        with temporary_beside(self.folder / "trials.parquet") as temporary:
+            whole = pl.concat(tables, how="diagonal_relaxed") if tables else pl.LazyFrame()
+            write_parquet(temporary, whole, {"study": self.experiment.name, "scale": self.scale})
+            temporary.replace(self.folder / "trials.parquet")
+
+    def _measure(self, before: dict[str, Any] | None) -> dict[str, Any]:
+        """Make and store the tables that are not there, or that another source or other trials have made."""
+        records = pl.scan_parquet(self.folder / "trials.parquet")
+        ids = records.select("id").collect()["id"].to_numpy() if self.cohorts else np.zeros(0, np.uint64)
+        stamp = {"trials": digest(ids.tobytes().hex()).hex(), "sources": _digest(measure_sources(self.experiment))}
+        known = (before or {}).get("measured", {}).get("stamp") == stamp
+        results = Results(
+            records,
+            self.settings,
+            self.scale,
+            cohorts=self.cohorts,
+            ids=self.ids,
+            weights_folder=self.folder / "weights" if self.weights else None,
+        )
+        place, names = self.folder / "measures", []
+        if not known and place.is_dir():
+            for stale in place.glob("*.parquet"):
+                stale.unlink()
+        write_json(
+            self.folder / "study.json",
+            {**self.head, **unfinished(before), "status": "running", "measured": {"stamp": stamp}},
+        )
+        for name, table in self.experiment.measure(results).items():
+            require(name != TRIALS, f"a measured table may not be called {TRIALS!r}")
+            names.append(name)
+            path = place / f"{name}.parquet"
+            if known and path.exists():
+                continue
+            measured = table if isinstance(table, pl.DataFrame) else table()
+            with temporary_beside(path) as temporary:
+                write_parquet(temporary, measured, {"study": self.experiment.name, "table": name})
+                temporary.replace(path)
+        return {"stamp": stamp, "tables": names}
 
 
-def run_study(
+def plan_study(
     experiment: Experiment[Any],
     scale: str,
     out: Path | str,
@@ -62,17 +155,23 @@ def run_study(
     changes: dict[str, Any] | None = None,
     command: str = "",
     weights: bool = False,
-    show: Callable[[Progress], None] = lambda progress: None,
-) -> Study:
-    """Run (or resume) an experiment at a scale into `out/<name>`."""
+    stale: str = "",
+) -> PlannedStudy:
+    """What `run` would do, with every reason to refuse found before anything is trained; nothing is written.
+
+    Trials whose source has changed since they were trained are refused, unless `stale` says to reuse them as they are
+    or to retrain them.
+    """
     weights = weights or experiment.keep_weights
     settings = experiment.settings(scale, changes)
-    cohorts = experiment.trials(settings)
-    ids = [cohort.ids() for cohort in cohorts]
+    cohorts = list(experiment.trials(settings))
     folder = Path(out) / experiment.name
+    sources = trial_sources(cohort.template for cohort in cohorts)
     head = {
         "schema": SCHEMA,
-        **_asked(experiment, scale, settings),
+        "name": experiment.name,
+        "scale": scale,
+        "settings": json.loads(json.dumps(asdict(settings))),
         "title": experiment.title,
         "question": experiment.question,
         "source": experiment.source,
@@ -81,40 +180,83 @@ def run_study(
         "device": device_in_words(),
         "started": now(),
         "notes": list(experiment.notes),
+        "sources": sources,
     }
     before = check_folder(folder, head, weights)
-    with made(folder), locked(folder):
-        store = Store(folder / "cohorts")
-        with refusing(folder):
-            write_json(folder / "study.json", {**head, **unfinished(before), "status": "running"})
-        usage, begun = Usage(), time.perf_counter()
-        progress = Progress(sum(len(cohort) for cohort in cohorts))
-        search = experiment.search(settings, cohorts)
-        try:
-            train(cohorts, ids, store, usage, progress, show, folder if weights else None, search)
-        except KeyboardInterrupt:
-            status = "interrupted"
-        else:
-            status = "complete"
-        seconds = (before or {}).get("seconds", 0.0) + time.perf_counter() - begun
-        summary: dict[str, Any] = {
-            **head,
-            **_provenance(head, before, usage),
-            "started": (before or head)["started"],
-            "finished": now(),
-            "seconds": round(seconds, 3),
-            "status": status,
-            "engine": _accounting(store, ids, usage, progress, before),
-            "figures": [],
-        }
-        claims: list[Claim] = []
-        if status == "complete":
-            claims, summary["figures"] = _conclude(experiment, settings, scale, store, cohorts, ids, folder)
-            write_json(folder / "claims.json", {"schema": 1, "claims": [claim.as_json() for claim in claims]})
-            if not cohorts:  # a study that trains nothing is its conclusions
-                summary["seconds"] = round(time.perf_counter() - begun, 3)
-        write_json(folder / "study.json", summary)
-        return Study(folder, status, claims, summary)
+    if before is not None and before.get("sources", {}) != sources:
+        before, head = _with_changed_sources(folder, before, head, stale)
+    ids = [cohort.ids() for cohort in cohorts]
+    return PlannedStudy(experiment, scale, settings, cohorts, ids, folder, head, before, weights)
+
+
+def run_study(
+    experiment: Experiment[Any],
+    scale: str,
+    out: Path | str,
+    *,
+    show: Callable[[Progress], None] = lambda progress: None,
+    **options: Any,
+) -> Study:
+    """Run (or resume) an experiment at a scale into `out/<name>`; options as for `plan_study`."""
+    return plan_study(experiment, scale, out, **options).run(show)
+
+
+def _with_changed_sources(
+    folder: Path, before: dict[str, Any], head: dict[str, Any], stale: str
+) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """What an earlier run of other sources is worth: nothing is mixed or reused without a word."""
+    changed = source_changes(before.get("sources", {}), head["sources"])
+    store = Store(folder / "cohorts")
+    if stale == RETRAIN:
+        for path in (*store.files(), *(folder / "weights").glob("*.safetensors")):
+            path.unlink()
+        return None, head
+    if stale == REUSE:
+        note = f"Some trials were trained before their source changed ({changed}) and reused as they were."
+        return before, {**head, "notes": [*dict.fromkeys([*before.get("notes", []), *head["notes"], note])]}
+    if not len(store.ids()):
+        return before, head
+    raise KroghError(
+        f"{folder} holds {len(store.ids()):,} trials of another source: {changed}. Choose another --out, or say "
+        f"--stale {RETRAIN} to train them again or --stale {REUSE} to keep them as they are"
+    )
+
+
+def judge_study(folder: Path) -> Study:
+    """Redo the claims and figures of a finished study from its folder alone: nothing is trained or measured."""
+    summary = read_study(folder)
+    complete = summary.get("status") == "complete"
+    require(complete, f"{folder} is {summary.get('status')}: finish it first with {summary.get('command')!r}")
+    experiment = EXPERIMENTS[summary["name"]]()
+    settings = experiment.settings(summary["scale"], summary["settings"])
+    with locked(folder):
+        return _conclude(experiment, Tables(settings, _tables(folder), summary["scale"]), folder, summary)
+
+
+def is_stale(folder: Path) -> bool:
+    """Whether a study's claims and figures were made by another source of its experiment than the present one."""
+    summary = read_study(folder)
+    known = summary.get("status") == "complete" and summary.get("name") in EXPERIMENTS
+    return known and summary.get("concluded") != _digest(measure_sources(EXPERIMENTS[summary["name"]]))
+
+
+def _conclude(experiment: Experiment[Any], tables: Tables[Any], folder: Path, summary: dict[str, Any]) -> Study:
+    claims = experiment.judged(tables)
+    write_json(folder / "claims.json", {"schema": SCHEMA, "claims": [claim.as_json() for claim in claims]})
+    write_json(folder / "study.json", summary)
+    with figures.style():
+        drawn = [_saved(figure, folder / "figures") for figure in experiment.figures(tables)]
+    summary = {**summary, "figures": drawn, "concluded": _digest(measure_sources(experiment))}
+    write_json(folder / "study.json", summary)
+    return Study(folder, str(summary["status"]), claims, summary)
+
+
+def _tables(folder: Path) -> dict[str, pl.DataFrame | Path]:
+    """The tables of a study's folder: its trials, and what was measured on them."""
+    measured: dict[str, pl.DataFrame | Path] = {
+        path.stem: path for path in sorted((folder / "measures").glob("*.parquet"))
+    }
+    return {TRIALS: folder / "trials.parquet", **measured}
 
 
 def _provenance(head: dict[str, Any], before: dict[str, Any] | None, usage: Usage) -> dict[str, Any]:
@@ -129,27 +271,6 @@ def _provenance(head: dict[str, Any], before: dict[str, Any] | None, usage: Usag
         return where
     note = f"Part of the trials were trained earlier on {earlier['device']} with {earlier['versions']}."
     return {**where, "notes": [*dict.fromkeys([*before.get("notes", []), *head["notes"], note])]}
-
-
-def _conclude(
-    experiment: Experiment[Any],
-    settings: Any,
-    scale: str,
-    store: Store,
-    cohorts: list[Trials],
-    ids: list[np.ndarray],
-    folder: Path,
-) -> tuple[list[Claim], list[dict[str, Any]]]:
-    records = store.scan(np.unique(_joined(ids))).collect()
-    tables = [_table(cohort, own, records) for cohort, own in zip(cohorts, ids, strict=True)]
-    with temporary_beside(folder / "trials.parquet") as temporary:
-        whole = pl.concat(tables, how="diagonal_relaxed") if tables else pl.LazyFrame()
-        write_parquet(temporary, whole, {"study": experiment.name, "scale": scale})
-        temporary.replace(folder / "trials.parquet")
-    results = Results(pl.scan_parquet(folder / "trials.parquet"), settings, scale, folder / "weights")
-    with figures.style():
-        drawn = [_saved(figure, folder / "figures") for figure in experiment.figures(results)]
-    return experiment.claims(results), drawn
 
 
 def _table(cohort: Trials, ids: np.ndarray, records: pl.DataFrame) -> pl.LazyFrame:
@@ -199,14 +320,10 @@ def _accounting(
     }
 
 
+def _digest(sources: dict[str, str]) -> str:
+    """One word for a whole table of sources."""
+    return digest(json.dumps(sources, sort_keys=True)).hex()
+
+
 def _joined(ids: list[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.zeros(0, np.uint64), *ids])
-
-
-def _asked(experiment: Experiment[Any], scale: str, settings: Any) -> dict[str, Any]:
-    """What makes two studies the same study."""
-    return {"name": experiment.name, "scale": scale, "settings": _plain(asdict(settings))}
-
-
-def _plain(settings: dict[str, Any]) -> dict[str, Any]:
-    return json.loads(json.dumps(settings))

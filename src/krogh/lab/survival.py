@@ -6,7 +6,6 @@ budgets differ, and is told when each was given up.
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass
 
@@ -15,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from krogh.errors import require
-from krogh.lab.statistics import Floats, Interval, as_times, require_fraction
+from krogh.lab.estimate import Floats, as_times, require_fraction
 
 
 @dataclass(frozen=True)
@@ -36,6 +35,11 @@ class StepCurve:
         return steps[np.searchsorted(self.times, np.asarray(t, dtype=float), side="right")]
 
 
+def dkw_width(count: int, alpha: ArrayLike) -> Floats:
+    """Half the width of a band that holds a whole distribution function with confidence 1-α: √(log(2/α)/(2n))."""
+    return np.sqrt(np.log(2 / np.asarray(alpha, float)) / (2 * count))
+
+
 def ecdf(times: ArrayLike, *, level: float = 0.95) -> StepCurve:
     """The empirical distribution function F_n(t) = #{T_i <= t}/n of times that share one budget.
 
@@ -47,7 +51,7 @@ def ecdf(times: ArrayLike, *, level: float = 0.95) -> StepCurve:
     require_fraction("level", level)
     steps, counts = np.unique(times[np.isfinite(times)], return_counts=True)
     value = np.cumsum(counts) / times.size
-    width = math.sqrt(math.log(2 / (1 - level)) / (2 * times.size))
+    width = float(dkw_width(times.size, 1 - level))
     low, high = np.maximum(value - width, 0), np.minimum(value + width, 1)
     return StepCurve(steps, value, low, high, 0.0, level, "Dvoretzky-Kiefer-Wolfowitz band")
 
@@ -86,21 +90,3 @@ def kaplan_meier(times: ArrayLike, observed: ArrayLike, *, level: float = 0.95) 
     if over.any():  # only the last step can reach zero
         high[-1] = high[-2] if len(steps) > 1 else 1 - tail[-1]
     return StepCurve(steps, value, low, high, 1.0, level, "Kaplan-Meier, Greenwood log-log")
-
-
-def kaplan_meier_quantile(times: ArrayLike, observed: ArrayLike, q: float = 0.5, *, level: float = 0.95) -> Interval:
-    """The q-quantile under unequal budgets: the first t with S(t) <= 1-q, infinite if there is none.
-
-    The interval inverts the pointwise band (Brookmeyer & Crowley 1982): its ends are where the lower and the
-    upper curve first reach 1-q. A lower curve that never does shows only that the quantile exceeds the
-    largest time.
-    """
-    require_fraction("q", q)
-    curve = kaplan_meier(times, observed, level=level)
-
-    def first(values: Floats, otherwise: float = math.inf) -> float:
-        reached = np.flatnonzero(values <= 1 - q + 1e-12)
-        return float(curve.times[reached[0]]) if reached.size else otherwise
-
-    low = first(curve.low, otherwise=float(curve.times[-1]))
-    return Interval(first(curve.value), low, first(curve.high), level, "Brookmeyer-Crowley")

@@ -8,54 +8,61 @@ the truth (section 5.3 and Figure 5.2 of the source). Censored times are `np.inf
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
 from krogh.errors import require
-from krogh.lab.statistics import (
+from krogh.lab.estimate import (
+    Estimate,
     Floats,
-    Interval,
     as_floats,
     as_times,
-    percentile_interval,
-    quantile_rank,
+    exact,
+    quantiles,
     require_fraction,
-    require_resampling,
-    resampled_positions,
+    sample_name,
+    tails,
+    unknown_estimate,
 )
+from krogh.lab.survival import dkw_width
 
 
-@dataclass(frozen=True)
-class GeometricTest:
-    """Kolmogorov-Smirnov distance to a geometric law."""
-
-    distance: float
-    p_value: float  # an upper bound
-    trials: int
-    censored: int
-
-
-def geometric_ks(times: ArrayLike, p: float, *, every: int = 1, horizon: float | None = None) -> GeometricTest:
-    """Distance sup_t |F_n(t) - F(t)| of times to Geom(p) on {1, 2, ...}, F(t) = 1 - (1-p)^t, and its p-value.
+def ks_distance(times: ArrayLike, p: float, *, every: int = 1, horizon: float | None = None) -> Estimate:
+    """Distance sup_t |F_n(t) - F(t)| of times to Geom(p) on {1, 2, ...}, F(t) = 1 - (1-p)^t.
 
     Random search over supports has p = 1/C(n,k). Where success is looked for only every `every` steps, a
     geometric time is seen rounded up, and so F is taken at multiples of `every`; it would otherwise be
-    rejected for the rounding.
-
-    With censored times the supremum is over t <= `horizon` (the budget) or, without one, up to the last
-    finite time. The p-value is that of the exact Kolmogorov distribution for a *continuous* law. For a
-    discrete law it is conservative (Noether 1963; Conover 1972), and so it is for a supremum over a part of
-    the line: under random search Pr[p_value <= a] <= a, so a rejection stands.
+    rejected for the rounding. With censored times the supremum is over t <= `horizon` (the budget) or, without one, up
+    to the last finite time. The interval is Dvoretzky, Kiefer and Wolfowitz's: F_n is within √(log(2/α)/(2n)) of the
+    true law, and so is the distance of the one from that of the other.
     """
+    distance = _distance(times, p, every, horizon)
+    count = np.asarray(times).size
+    # A two-sided band at level 1-2a has ends of one-sided confidence at least 1-a each.
+    lower = lambda a: np.maximum(distance - dkw_width(count, 2 * a), 0.0)  # noqa: E731
+    upper = lambda a: np.minimum(distance + dkw_width(count, 2 * a), 1.0)  # noqa: E731
+    samples = {sample_name(None, times): count}
+    return tails(distance, lower, upper, samples, f"Dvoretzky–Kiefer–Wolfowitz, {count} trials")
+
+
+def geometric_p_value(times: ArrayLike, p: float, *, every: int = 1, horizon: float | None = None) -> float:
+    """How often random search would be as far from Geom(p) as these times, at most.
+
+    That of the exact Kolmogorov distribution for a *continuous* law. For a discrete law it is conservative (Noether
+    1963; Conover 1972), and so it is for a supremum over a part of the line: under random search
+    Pr[p_value <= a] <= a, so a rejection stands.
+    """
+    return float(stats.kstwo.sf(_distance(times, p, every, horizon), np.asarray(times).size))
+
+
+def _distance(times: ArrayLike, p: float, every: int, horizon: float | None) -> float:
     times = as_times(times)
     require_fraction("p", p, closed=True)
     require(p > 0, f"p must be positive; got p={p!r}")
     require(every > 0 and math.isfinite(every), f"every must be a positive number of steps; got every={every!r}")
     finite = np.sort(times[np.isfinite(times)])
-    censored = times.size - finite.size
     if horizon is None:
         require(finite.size, f"all {times.size} times are infinite: give the budget as horizon=")
     else:
@@ -79,66 +86,56 @@ def geometric_ks(times: ArrayLike, p: float, *, every: int = 1, horizon: float |
     gaps = [np.abs(after - law(np.floor(steps / every))), np.abs(before - law(np.ceil(steps / every) - 1))]
     if horizon is not None:
         gaps.append(np.abs([finite.size / times.size - law(np.floor(np.array(horizon / every)))]))
-    distance = float(np.max(np.concatenate(gaps)))
-    return GeometricTest(distance, float(stats.kstwo.sf(distance, times.size)), int(times.size), int(censored))
+    return float(np.max(np.concatenate(gaps)))
 
 
-def early_luck(times: ArrayLike, *, level: float = 0.95, resamples: int = 1000, seed: int = 0) -> Interval:
+def early_luck(times: ArrayLike) -> Estimate:
     """min T / median T, in [0, 1]: near 0 for a memoryless search, whose luckiest trials succeed at once.
 
-    Of n geometric trials it is about 1/(n log 2). NaN with interval [0, 1] when the median is infinite or 0.
-    The interval is a percentile bootstrap; a resample's minimum is never below the sample's, so the lower end
-    speaks of the median's error only, and the ratio of the population (which a longer run may lower) is not
-    what it covers.
+    Of n geometric trials it is about 1/(n log 2). The minimum is that of these very trials; the interval speaks of the
+    median's error only, and the ratio of the population (which a longer run may lower) is not what it covers.
     """
-    ordered = np.sort(as_times(times))
-    require_resampling(level, resamples, seed)
-    ranks = [1, quantile_rank(ordered.size, 0.5)]
-    positions = resampled_positions(ordered.size, ranks, resamples, np.random.default_rng(seed))
-    columns = np.vstack([np.array(ranks) - 1, positions])
-    least, median = ordered[columns].T
-    defined = (median > 0) & np.isfinite(median)
-    ratio = np.where(defined, np.where(defined, least, 0) / np.where(defined, median, 1), np.nan)
-    return percentile_interval(ratio[0], ratio[1:], level, "percentile bootstrap", lowest=0.0, highest=1.0)
+    numbers = as_times(times)
+    (middle,) = quantiles(numbers, [0.5], lowest=0.0)
+    if not 0 < middle.value < math.inf:
+        return unknown_estimate("the median is 0 or infinite")
+    return (exact(float(numbers.min())) / middle).clipped(0.0, 1.0)
 
 
-def skewness(
-    times: ArrayLike,
-    *,
-    q: float = 0.1,
-    log: bool = True,
-    level: float = 0.95,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> Interval:
+def skewness(times: ArrayLike, *, q: float = 0.1, log: bool = True) -> Estimate:
     """Quantile skewness of log T, or of T if not `log`: (Q_{1-q} + Q_q - 2 Q_{1/2}) / (Q_{1-q} - Q_q).
 
     In [-1, 1]: 0 for a symmetric law, positive for a heavy upper tail. On the log scale a log-normal law has
     0 and random search is negative (-0.22 for an exponential law at q = 0.1). Quantiles are used because a
     third moment cannot be had from censored times, and leaving those out would cut off the very tail in
-    question. NaN with interval [-1, 1] when Q_{1-q} is infinite or equals Q_q. (Kelley's coefficient for q =
-    0.1, Bowley's for q = 0.25.)
+    question. Unknown when Q_{1-q} is infinite or equals Q_q. (Kelley's coefficient for q = 0.1, Bowley's for
+    q = 0.25.)
     """
-    ordered = np.sort(as_times(times))
+    numbers = as_times(times)
     require_fraction("q", q)
     require(q < 0.5, f"q must lie strictly between 0 and 1/2; got q={q!r}")
-    require_resampling(level, resamples, seed)
     if log:
-        require(ordered[0] > 0, "times must be positive to have a logarithm; got 0 among them")
-        ordered = np.log(ordered)
-    ranks = [quantile_rank(ordered.size, level_q) for level_q in (q, 0.5, 1 - q)]
-    positions = resampled_positions(ordered.size, ranks, resamples, np.random.default_rng(seed))
-    low, mid, high = ordered[np.vstack([np.array(ranks) - 1, positions])].T
-    defined = np.isfinite(high) & (high > low)
-    low, mid, high = (np.where(defined, part, fill) for part, fill in ((low, 0.0), (mid, 0.5), (high, 1.0)))
-    # As a difference of two shares of the range: rounding cannot carry it beyond [-1, 1].
-    skew = np.where(defined, (high - mid) / (high - low) - (mid - low) / (high - low), np.nan)
-    return percentile_interval(skew[0], skew[1:], level, "percentile bootstrap", lowest=-1.0, highest=1.0)
+        require(numbers.min() > 0, "times must be positive to have a logarithm; got 0 among them")
+        numbers = np.log(numbers)
+    low, middle, high = quantiles(numbers, [q, 0.5, 1 - q])
+    if not (math.isfinite(high.value) and high.value > low.value):
+        return unknown_estimate("the upper quantile is infinite, or equals the lower one")
+    # As a share of the range, which falls with the median and rises with both others: 2(Q_{1-q} - Q_{1/2})/range - 1.
+    above, below = high - middle, middle - low
+    ends = [_share(above.least, below.most), _share(above.most, below.least)]
+    value = float(_share(np.array(above.value), np.array(below.value)))
+    return Estimate(value, ends[0], ends[1], low.samples, low.rule).clipped(-1.0, 1.0)
 
 
-def intraclass_correlation(
-    values: ArrayLike, groups: ArrayLike, *, level: float = 0.95, horizon: float | None = None
-) -> Interval:
+def _share(above: Floats, below: Floats) -> Floats:
+    """(above - below)/(above + below) of two lengths: rising in the first, falling in the second."""
+    above, below = np.maximum(above, 0.0), np.maximum(below, 0.0)
+    with np.errstate(invalid="ignore"):
+        share = np.where(np.isinf(above), 1.0, np.where(np.isinf(below), -1.0, (above - below) / (above + below)))
+    return np.where(np.isnan(share), 0.0, share)
+
+
+def intraclass_correlation(values: ArrayLike, groups: ArrayLike, *, horizon: float | None = None) -> Estimate:
     """ICC(1): the share of the variance of `values` (trials,) that lies between `groups` (trials,).
 
     Groups may have labels of any type. One-way analysis of variance: (MSB - MSW) / (MSB + (k0-1) MSW) with k0
@@ -147,15 +144,14 @@ def intraclass_correlation(
     values = log t_c and groups = the shared initialisation.
 
     Infinite values are left out; with `horizon` (in the units of `values`, e.g. the log of the budget) they
-    are set to it instead. The two answers bracket the damage done by failures: report both. NaN with interval
-    [-1, 1] when fewer than two groups remain, no group has two members, or nothing varies.
+    are set to it instead. The two answers bracket the damage done by failures: report both. Unknown when fewer
+    than two groups remain, no group has two members, or nothing varies.
     """
     values, groups = as_floats("values", values), np.asarray(groups)
     require(
         groups.shape == values.shape,
         f"groups must have the shape of values, {values.shape}; got {groups.shape}",
     )
-    require_fraction("level", level)
     require(not np.any(np.isneginf(values)), "values must not contain -inf (the log of a time 0)")
     failed = np.isposinf(values)
     method = "one-way ANOVA, F"
@@ -168,7 +164,7 @@ def intraclass_correlation(
         method += f", {failed.sum()} censored at {horizon:g}"
     _, member, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     number, total = sizes.size, values.size
-    undefined = Interval(math.nan, -1.0, 1.0, level, method)
+    undefined = unknown_estimate("the groups do not tell variance between from variance within")
     if number < 2 or total <= number:
         return undefined
     means = np.bincount(member, weights=values) / sizes
@@ -176,14 +172,18 @@ def intraclass_correlation(
     within = float(((values - means[member]) ** 2).sum()) / (total - number)
     rounding = (np.finfo(float).eps * float(np.abs(values).max())) ** 2 * total
     if within <= rounding:
-        return undefined if between <= rounding else Interval(1.0, 1.0, 1.0, level, method)
+        return undefined if between <= rounding else exact(1.0, total)
     k0 = (total - float((sizes.astype(float) ** 2).sum()) / total) / (number - 1)
     ratio = between / within
-    tail = (1 + level) / 2
-    lower = ratio / stats.f.ppf(tail, number - 1, total - number)
-    upper = ratio * stats.f.ppf(tail, total - number, number - 1)
-    value, low, high = ((r - 1) / (r + k0 - 1) for r in (ratio, lower, upper))
-    return Interval(float(value), float(low), float(high), level, method)
+
+    def correlation(f: Floats) -> Floats:
+        return (f - 1) / (f + k0 - 1)
+
+    law = stats.f(number - 1, total - number)
+    samples = {sample_name(None, values): int(total)}
+    lower = lambda a: correlation(ratio / law.isf(a))  # noqa: E731
+    upper = lambda a: correlation(ratio / law.ppf(a))  # noqa: E731
+    return tails(float(correlation(np.array(ratio))), lower, upper, samples, f"{method}, {total} trials")
 
 
 def plateau_fraction(steps: ArrayLike, errors: ArrayLike, t_c: ArrayLike, level: float = 0.45) -> Floats:

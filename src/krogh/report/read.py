@@ -10,7 +10,7 @@ from typing import Any
 
 from krogh.errors import KroghError
 
-SCHEMA = 1
+SCHEMA = 2
 VERDICTS = ("reproduced", "not reproduced", "inconclusive")
 STATUSES = ("complete", "interrupted", "running")
 # A study's name may contain slashes, and results may be kept one folder deeper, by scale or by machine.

@@ -1,7 +1,5 @@
 """Addition, composition and parity on whole tables: features that follow from the largest margin (chapter 7)."""
 
-import importlib
-import pkgutil
+from krogh.experiments.algebra import alternatives, certificates, cyclic, group, norms, parity_features, regularisation
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+__all__ = ["alternatives", "certificates", "cyclic", "group", "norms", "parity_features", "regularisation"]

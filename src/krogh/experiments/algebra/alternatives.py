@@ -6,34 +6,68 @@ factor of about √(p/2) below the maximum. Training that starts there, with a l
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
-from krogh.engine import Trials
-from krogh.experiments.algebra.cyclic_claims import distance_claims
-from krogh.experiments.algebra.cyclic_curves import compared_curves
-from krogh.experiments.algebra.cyclic_distances import distance_figure
-from krogh.experiments.algebra.cyclic_memorisers import (
-    Settings,
-    check,
-    compared,
-    departed,
-    departures,
-    memoriser_cohorts,
-    random_cohorts,
-    random_networks,
+from krogh.engine import Trials, sweep
+from krogh.experiments.algebra.common import (
+    FEWEST,
+    THEOREM,
+    addition_measures,
+    addition_trial,
+    check_modulus,
+    compared_curves,
+    curve_table,
+    distance_figure,
+    draw_rows,
+    measured_additions,
+    say_bound,
+    say_distances,
+    say_median,
 )
-from krogh.experiments.algebra.cyclic_runs import FEWEST, median_claim, never_exceeded
-from krogh.experiments.theorems import exact
-from krogh.lab import Claim, Experiment, Figure, Results, claim, experiment, figures
+from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, setting
+from krogh.lab.estimate import exact
+from krogh.lab.experiment import Measures
+from krogh.models.pair_network import PairNetwork
+from krogh.tasks.groups import cyclic
+from krogh.theory.constructions.algebra_arrays import cyclic_network, memoriser_network
 from krogh.theory.margins import max_margin_cyclic
 
-SOURCE = "dissertation, section D.4"
-THEOREM = "dissertation, Theorem 7.7"
 CLOSE = 1e-9  # of numbers in float64 that theory gives exactly
+TRAINED = {"start": "random", "end": "trained"}
+KINDS = {
+    "maximum margin": "maximum margin (D.6.2)",
+    "trained": "trained",
+    "memoriser, balanced": "memoriser, balanced",
+    "memoriser, as printed": "memoriser, as printed (D.4)",
+    "random": "random",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    p: int = setting(11, "modulus at which networks are compared", least=3)
+    width: int = setting(80, "neurons of the network trained from random weights", least=1)
+    steps: int = setting(10_000, "its steps", least=1)
+    doubled_every: int = setting(250, "its steps between two doublings of the rate", least=1)
+    doublings: int = setting(10, "how often its rate is doubled", least=0)
+    weight: float = setting(1e-4, "its λ", above=0)
+    start_p: int = setting(7, "modulus of the memoriser that training starts from (2p² neurons)", least=3)
+    start_steps: int = setting(12_000, "steps from there", least=1)
+    start_doubled_every: int = setting(250, "steps between two doublings of the rate there", least=1)
+    start_doublings: int = setting(6, "how often the rate is doubled there; 10 times diverges", least=0)
+    start_weight: float = setting(1e-3, "λ there", above=0)
+    noises: tuple[float, ...] = setting(
+        (0.0, 0.01, 0.1), "normal noise added to every weight of the memoriser", distinct=True, least=0
+    )
+    rate: float = setting(0.05, "learning rate at first", least=0)
+    seeds: int = setting(6, "networks of each kind", least=1)
+    probe_every: int = setting(100, "steps between two points of a curve", least=1)
 
 
 @experiment("algebra/alternatives")
@@ -42,7 +76,7 @@ class Alternatives(Experiment[Settings]):
 
     title = "Many networks add without an error; training leaves those of small margin"
     question = "Does training keep a network that memorises the table, if it starts there?"
-    source = SOURCE
+    source = "dissertation, section D.4"
     scales = {
         "smoke": Settings(
             p=5, width=40, steps=1000, doubled_every=100, doublings=8, start_p=3, start_steps=1000, noises=(0.0, 0.1),
@@ -61,18 +95,79 @@ class Alternatives(Experiment[Settings]):
     )
     keep_weights = True
 
-    def trials(self, settings: Settings) -> list[Trials]:
-        check(settings)
-        return [*random_cohorts(settings), *memoriser_cohorts(settings)]
+    def check(self, settings: Settings) -> None:
+        check_modulus(settings.p, settings.weight)
+        check_modulus(settings.start_p, settings.start_weight)
 
-    def claims(self, results: Results[Settings]) -> list[Claim]:
-        return [*_comparison_claims(results), *_departure_claims(results)]
+    def trials(self, settings: Settings) -> Iterator[Trials]:
+        trial = functools.partial(addition_trial, rate=settings.rate, probe_every=settings.probe_every)
+        random = trial(
+            settings.p,
+            PairNetwork(settings.width),
+            steps=settings.steps,
+            weight=settings.weight,
+            doubled_every=settings.doubled_every,
+            doublings=settings.doublings,
+        )
+        yield from sweep(random, seed=range(settings.seeds), label={"start": "random"})
+        memoriser = memoriser_network(cyclic(settings.start_p).table)
+        weights = {"U": memoriser.U, "V": memoriser.V, "W": memoriser.W}
+        for noise in settings.noises:
+            moved = trial(
+                settings.start_p,
+                PairNetwork(memoriser.width, start=weights, start_noise=noise),
+                steps=settings.start_steps,
+                weight=settings.start_weight,
+                doubled_every=settings.start_doubled_every,
+                doublings=settings.start_doublings,
+            )
+            seeds = range(settings.seeds if noise > 0 else 1)
+            yield from sweep(moved, seed=seeds, label={"start": "memoriser", "noise": noise})
 
-    def figures(self, results: Results[Settings]) -> list[Figure]:
-        return [_comparison(results), _departure(results), _distances(results)]
+    def measure(self, results: Results[Settings]) -> Measures:
+        return {"compared": lambda: compared(results), "departures": lambda: departures(results)}
+
+    def claims(self, tables: Tables[Settings], say: Claims) -> None:
+        settings = tables.settings
+        say_compared(say, settings.p, tables["compared"])
+        for noise in settings.noises:
+            table = tables["departures"].filter(noise=noise, when="end")
+            head = f"Z_{settings.start_p}, from the memoriser with noise {noise:g}: "
+            say_departure(say.about(f"noise-{noise:g}-", head), table, fewest=FEWEST if noise > 0 else 1)
+
+    def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
+        settings, table, moved = tables.settings, tables["compared"], tables["departures"]
+        yield _comparison(settings.p, table, self.source)
+        yield _departure(settings, tables["trials"].filter(start="memoriser"), self.source)
+        kinds = {f"$Z_{{{settings.p}}}$, from random weights": table.filter(pl.col("network").is_in(TRAINED.values()))}
+        for noise in settings.noises:
+            kinds[f"$Z_{{{settings.start_p}}}$, memoriser + noise {noise:g}"] = moved.filter(noise=noise)
+        yield distance_figure(kinds, self.source)
 
 
-# --- what was found -------------------------------------------------------------------------------------------
+# --- what is measured -----------------------------------------------------------------------------------------
+
+
+def compared(results: Results[Settings]) -> pl.DataFrame:
+    """One row per network at p: constructions, random weights, and trained from them."""
+    p = results.settings.p
+    table, rows = cyclic(p).table, []
+    for kind, network in (
+        ("maximum margin", cyclic_network(p)),
+        ("memoriser, balanced", memoriser_network(table)),
+        ("memoriser, as printed", memoriser_network(table, balanced=False)),
+    ):
+        found = addition_measures(network, p)
+        rows.append({"network": kind, "p": p, "seed": 0, "when": "end"} | found | {"highest": found["ratio"]})
+    trained = measured_additions(results.networks(start="random"), (), p)
+    return pl.DataFrame([*rows, *({"network": TRAINED[row["when"]], "p": p} | row for row in trained)])
+
+
+def departures(results: Results[Settings]) -> pl.DataFrame:
+    """Two rows per network that started from the memoriser: at the start and at the end."""
+    p = results.settings.start_p
+    rows = measured_additions(results.networks(start="memoriser"), ("noise",), p)
+    return pl.DataFrame([{"network": "from the memoriser", "p": p} | row for row in rows])
 
 
 def predicted_ratios(p: int) -> dict[str, float]:
@@ -85,173 +180,119 @@ def predicted_ratios(p: int) -> dict[str, float]:
     }
 
 
-def _comparison_claims(results: Results[Settings]) -> list[Claim]:
-    p, table = results.settings.p, compared(results)
-    found = []
+# --- what is claimed ------------------------------------------------------------------------------------------
+
+
+def say_compared(say: Claims, p: int, table: pl.DataFrame) -> None:
+    """What networks that all add modulo p have, and what they have not."""
     for kind, ratio in predicted_ratios(p).items():
         (value,) = table.filter(network=kind)["ratio"]
-        slug = kind.replace(", ", "-").replace(" ", "-")
-        found.append(
-            claim(
-                f"{slug}-margin",
-                f"Z_{p}, {kind}: the normalised margin is {ratio:.4g} γ*, as in closed form.",
-                source=SOURCE,
-                statistic="|normalised margin over γ* − closed form|",
-                interval=exact(abs(value - ratio)),
-                at_most=CLOSE,
-                trials=1,
-                source_value=f"{ratio:.4g} (computed from section D.4 and Theorem 7.7)",
-            )
+        say(
+            f"{kind.replace(', ', '-').replace(' ', '-')}-margin",
+            f"Z_{p}, {kind}: the normalised margin is {ratio:.4g} γ*, as in closed form.",
+            exact(abs(value - ratio), 1),
+            "|normalised margin over γ* − closed form|",
+            at_most=CLOSE,
+            source_value=f"{ratio:.4g} (computed from section D.4 and Theorem 7.7)",
         )
     flat = table.filter(network="memoriser, balanced")["power_least", "power_median"].to_numpy()
-    found.append(
-        claim(
-            "memoriser-flat",
-            f"Z_{p}: the weights of the memoriser have no frequency: each has the share 2/p of the power.",
-            source=SOURCE,
-            statistic="|largest normalised power − 2/p|, at most",
-            interval=exact(float(np.max(np.abs(flat - 2 / p)))),
-            at_most=CLOSE,
-            trials=1,
-            source_value="every frequency alike",
-        )
+    say = say.about(head=f"Z_{p}: ")
+    say(
+        "memoriser-flat",
+        "the weights of the memoriser have no frequency: each has the share 2/p of the power.",
+        exact(float(np.max(np.abs(flat - 2 / p))), 1),
+        "|largest normalised power − 2/p|, at most",
+        at_most=CLOSE,
+        source_value="every frequency alike",
     )
+    # Random networks are where the trained ones began.
+    say_bound(say, "bound", table.filter(pl.col("network") != "random")["highest"], "γ*", THEOREM)
     trained, random = table.filter(network="trained"), table.filter(network="random")
-    curves = [one.curve["normalised_margin"] / max_margin_cyclic(p).value for one in random_networks(results)]
-    found += [
-        never_exceeded("bound", [*curves, table["ratio"].to_numpy()], f"γ* (p = {p})", THEOREM),
-        median_claim(
-            "trained-margin",
-            f"Z_{p}: a network trained from random weights has nearly the maximum margin, not a memoriser's.",
-            "the normalised margin over γ*",
-            trained["ratio"],
-            source=SOURCE,
-            source_value="approaches γ* (Figure 7.1c)",
-            at_least=0.95,
-        ),
-        median_claim(
-            "random-margin",
-            f"Z_{p}: a random network has no margin.",
-            "the normalised margin over γ*",
-            random["ratio"],
-            source=SOURCE,
-            source_value="not given",
-            at_most=0.0,
-        ),
-        *distance_claims("trained-", f"Z_{p}, trained from random weights", trained, SOURCE),
-    ]
-    return found
+    say_median(
+        say,
+        "trained-margin",
+        "a network trained from random weights has nearly the maximum margin, not a memoriser's.",
+        trained["ratio"],
+        "the normalised margin over γ*",
+        at_least=0.95,
+        source_value="approaches γ* (Figure 7.1c)",
+    )
+    say_median(
+        say,
+        "random-margin",
+        "a random network has no margin.",
+        random["ratio"],
+        "the normalised margin over γ*",
+        at_most=0.0,
+    )
+    say_distances(say.about("trained-", "trained from random weights: "), trained)
 
 
-def _departure_claims(results: Results[Settings]) -> list[Claim]:
-    settings = results.settings
-    p, found = settings.start_p, []
-    for noise, networks in departed(results).items():
-        table = departures(results).filter(noise=noise, when="end")
-        head, name = f"Z_{p}, from the memoriser with noise {noise:g}", f"noise-{noise:g}"
-        gamma = max_margin_cyclic(p).value
-        curves = [one.curve["normalised_margin"] / gamma for one in networks]
-        # Without noise there is one network, which no seed changes.
-        options: dict[str, Any] = {"source": SOURCE, "fewest": FEWEST if noise > 0 else 1}
-        found += [
-            never_exceeded(f"{name}-bound", [*curves, table["ratio"].to_numpy()], f"γ* (p = {p})", THEOREM),
-            median_claim(
-                f"{name}-margin",
-                f"{head}: training reaches the maximum margin.",
-                "the normalised margin over γ*",
-                table["ratio"],
-                source_value="not given",
-                at_least=0.99,
-                **options,
-            ),
-            median_claim(
-                f"{name}-one-frequency",
-                f"{head}: every kept neuron ends with one frequency.",
-                "the least largest normalised power of u, v and w of kept neurons",
-                table["power_least"],
-                source_value="not given",
-                at_least=0.99,
-                **options,
-            ),
-            *distance_claims(f"{name}-", head, table, **options),
-        ]
-    return found
+def say_departure(say: Claims, table: pl.DataFrame, fewest: int) -> None:
+    """Where training ends that starts from the memoriser; without noise at one network, which no seed changes."""
+    say_bound(say, "bound", table["highest"], "γ*", THEOREM)
+    say_median(
+        say,
+        "margin",
+        "training reaches the maximum margin.",
+        table["ratio"],
+        "the normalised margin over γ*",
+        at_least=0.99,
+        fewest=fewest,
+    )
+    say_median(
+        say,
+        "one-frequency",
+        "every kept neuron ends with one frequency.",
+        table["power_least"],
+        "the least largest normalised power of u, v and w of kept neurons",
+        at_least=0.99,
+        fewest=fewest,
+    )
+    say_distances(say, table, fewest=fewest)
 
 
 # --- how it looks ---------------------------------------------------------------------------------------------
 
-KINDS = {
-    "maximum margin": "maximum margin (D.6.2)",
-    "trained": "trained",
-    "memoriser, balanced": "memoriser, balanced",
-    "memoriser, as printed": "memoriser, as printed (D.4)",
-    "random": "random",
-}
 
-
-def _comparison(results: Results[Settings]) -> Figure:
-    p, table = results.settings.p, compared(results)
-    fig, axes = figures.new_figure(
-        f"Networks that add modulo {p}: margin, frequencies and distance from optimal neurons",
-        width=10.5,
-        height=3.4,
-        ncols=3,
-        sharey=True,
-    )
-    places = dict(zip(KINDS, range(len(KINDS))[::-1], strict=True))
-    panels = (
-        ("ratio", "normalised margin / γ*", 1.0, "γ*"),
-        ("power_median", "largest normalised power,\nmedian", 2 / p, "flat: 2/p"),
-        ("neurons", "distance of neurons\nfrom optimal ones", None, ""),
-    )
-    for ax, (column, words, value, label) in zip(axes, panels, strict=True):
-        for kind, place in places.items():
-            known = table.filter(network=kind)[column].drop_nans().to_numpy()
-            ax.plot(known, np.full(len(known), place), linestyle="none", marker="o", color=figures.BLUE, alpha=0.8)
-        if value is not None:
-            figures.source_line(ax, value, label, axis="x")
-        ax.set_xlabel(words)
-    axes[0].set_yticks(list(places.values()), [KINDS[kind] for kind in places])
-    axes[0].set_ylim(-0.6, len(KINDS) - 0.4)
-    axes[0].axvline(0, color=figures.MUTED, linewidth=0.8)
-    figures.source_note(fig, SOURCE)
-    caption = (
+def _comparison(p: int, table: pl.DataFrame, source: str) -> Figure:
+    panels = {
+        "ratio": "normalised margin / γ*",
+        "power_median": "largest normalised power,\nmedian",
+        "neurons": "distance of neurons\nfrom optimal ones",
+    }
+    title = f"Networks that add modulo {p}: margin, frequencies and distance from optimal neurons"
+    chart = Chart("comparison", title, source=source, width=10.5, height=3.4, columns=len(panels), sharey=True)
+    draw_rows(chart.panels, panels, {name: table.filter(network=kind) for kind, name in KINDS.items()}, alpha=0.8)
+    for panel, words in zip(chart, panels.values(), strict=True):
+        panel.axes(x=words)
+    chart[0].reference(1.0, "γ*", axis="x")
+    chart[0].ax.axvline(0, color=figures.MUTED, linewidth=0.8)
+    chart[1].reference(2 / p, "flat: 2/p", axis="x")
+    return chart.figure(
         "A dot per network. Normalised margin over the maximum γ* (negative where some pair is added wrongly); largest "
         "normalised power, median over kept neurons and u, v, w; root mean square distance of ω_i/‖ω_i‖ from the "
-        "nearest optimal neuron. Constructions and memorisers add without an error."
+        "nearest optimal neuron. Constructions and memorisers add without an error.",
+        table,
     )
-    return Figure("comparison", f"Networks that add modulo {p}", caption, fig, table)
 
 
-def _departure(results: Results[Settings]) -> Figure:
-    settings = results.settings
+def _departure(settings: Settings, trials: pl.DataFrame, source: str) -> Figure:
     p = settings.start_p
     alike = ((p - 1) / 2) ** -0.5
+    curves = curve_table(trials, ["noise"], ["normalised_margin", "power"])
+    ratio = pl.col("normalised_margin") / max_margin_cyclic(p).value
+    curves = curves.select("noise", "seed", "step", ratio.alias("ratio"), "power")
     return compared_curves(
         "departure",
         f"Training modulo {p} that starts from a network which memorised the table",
-        p,
-        {f"{noise:g}": networks for noise, networks in departed(results).items()},
+        {f"noise {noise:g}": curves.filter(noise=noise) for noise in settings.noises},
         caption=(
             f"A line per network of {2 * p * p} neurons that starts as the balanced memoriser of addition modulo {p}, "
             f"its weights moved by normal noise; λ = {settings.start_weight:g}. Lower dashed line: the largest "
             "normalised margin of networks whose neurons have as much of one frequency as of another, 1/√((p−1)/2) of "
             "the maximum."
         ),
-        source=SOURCE,
-        labels={f"{noise:g}": f"noise {noise:g}" for noise in settings.noises},
+        source=source,
         lines={f"all frequencies alike in a neuron: {alike:.3f}": alike},
     )
-
-
-def _distances(results: Results[Settings]) -> Figure:
-    settings = results.settings
-    table, moved = compared(results), departures(results)
-    label = f"$Z_{{{settings.p}}}$, from random weights"
-    after, before = {label: table.filter(network="trained")}, {label: table.filter(network="random")}
-    for noise in settings.noises:
-        row = f"$Z_{{{settings.start_p}}}$, memoriser + noise {noise:g}"
-        after[row] = moved.filter(noise=noise, when="end")
-        before[row] = moved.filter(noise=noise, when="start")
-    data = pl.concat([table, moved], how="diagonal")
-    return distance_figure(after, before, data, SOURCE)

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from krogh.errors import require, require_integer
-from krogh.experiments.theorems import Demonstration, Tables, exact, largest
-from krogh.lab import Claim, Figure, claim, experiment, figures, setting
+from krogh.errors import require
+from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, setting
+from krogh.lab.estimate import exact, largest, least
+from krogh.lab.experiment import Measures
 from krogh.tasks.groups import Group, load_group
 from krogh.theory.constructions.algebra_arrays import cyclic_network, parity_network
 from krogh.theory.constructions.algebra_groups import group_network
@@ -36,7 +37,6 @@ from krogh.theory.margins import (
     weighted_maximum,
 )
 
-SOURCE = "dissertation, sections 7.3 and D.5"
 CLOSED = 1e-12
 OPEN = 1e-6
 """A relative gap beyond is no rounding."""
@@ -53,20 +53,31 @@ FAMILIES = {
 
 @dataclass(frozen=True)
 class Settings:
-    orders: tuple[int, ...] = setting((3, 5, 7, 9, 11, 13, 15, 4, 6, 8, 10, 12, 14), "moduli p, odd or even")
-    parities: tuple[int, ...] = setting((1, 2, 3, 4, 5), "bits k of a parity")
-    groups: tuple[str, ...] = setting(("S_3", "S_4", "S_5"), "groups for which the condition of Theorem 7.9 holds")
-    programs: tuple[str, ...] = setting(("A_5", "S_6"), "groups for which it fails")
-    draws: int = setting(200, "random weights on wrong labels per group, each of which must prove a bound")
+    orders: tuple[int, ...] = setting(
+        (3, 5, 7, 9, 11, 13, 15, 4, 6, 8, 10, 12, 14),
+        "moduli p, odd or even",
+        distinct=True,
+        fewest=0,
+        least=3,
+        most=101,
+    )
+    parities: tuple[int, ...] = setting(
+        (1, 2, 3, 4, 5), "bits k of a parity", distinct=True, fewest=0, least=1, most=10
+    )
+    groups: tuple[str, ...] = setting(
+        ("S_3", "S_4", "S_5"), "groups for which the condition of Theorem 7.9 holds", distinct=True
+    )
+    programs: tuple[str, ...] = setting(("A_5", "S_6"), "groups for which it fails", distinct=True, fewest=0)
+    draws: int = setting(200, "random weights on wrong labels per group, each of which must prove a bound", least=1)
 
 
 @experiment("algebra/certificates")
-class Certificates(Demonstration[Settings]):
+class Certificates(Experiment[Settings]):
     """Lower and upper bounds for the maximum margin, which meet; and weights with which they do not."""
 
     title = "Networks of maximum margin, with the proof that there is no larger one"
     question = "Do the source's networks reach the maximum margin, and which weights on wrong labels prove it?"
-    source = SOURCE
+    source = "dissertation, sections 7.3 and D.5"
     scales = {
         "smoke": Settings(orders=(3, 5, 4), parities=(1, 2, 3), groups=("S_3",), programs=("A_5",), draws=20),
         "laptop": Settings(),
@@ -80,38 +91,58 @@ class Certificates(Demonstration[Settings]):
     )
 
     def check(self, settings: Settings) -> None:
-        for name in ("orders", "parities", "groups", "programs"):
-            values = getattr(settings, name)
-            require(len(set(values)) == len(values), f"{name} must not repeat a value; got {name}={values}")
-        require(settings.groups, "groups must name at least one group; got none (try groups=S_3)")
-        for p in settings.orders:
-            require_integer("p", p, 3, 101)
-        for k in settings.parities:
-            require_integer("k", k, 1, 10)
-        require_integer("draws", settings.draws, 1)
         for group in settings.groups:
             theorem_7_9(group)
         for group in settings.programs:
             fails = bool(max_margin_group(group).failing)
             require(fails, f"programs are groups for which the condition fails; it holds for {group!r} (try A_5)")
 
-    def measure(self, settings: Settings) -> Tables:
-        rows = [_cyclic(p) for p in settings.orders] + [_parity(k) for k in settings.parities]
-        rows += [_group(load_group(name), "group") for name in settings.groups]
-        rows += [_program(name) for name in settings.programs]
+    def measure(self, results: Results[Settings]) -> Measures:
+        settings = results.settings
         chosen = [load_group(name) for name in settings.groups]
         return {
-            "certificates": pl.DataFrame(rows),
-            "uniform": pl.DataFrame([_uniform(group) for group in chosen]),
-            "random": pl.DataFrame([_random(group, settings.draws) for group in chosen]),
+            "certificates": lambda: pl.DataFrame(
+                [
+                    *map(_cyclic, settings.orders),
+                    *map(_parity, settings.parities),
+                    *(_group(group, "group") for group in chosen),
+                    *map(_program, settings.programs),
+                ]
+            ),
+            "uniform": lambda: pl.DataFrame([_uniform(group) for group in chosen]),
+            "random": lambda: pl.DataFrame([_random(group, settings.draws) for group in chosen]),
         }
 
-    def judge(self, settings: Settings, tables: Tables) -> list[Claim]:
-        found = [_closed_claim(str(family), own) for (family,), own in _by(tables["certificates"], "family")]
-        return [*found, *_uniform_claims(tables["uniform"]), _duality_claim(tables["random"])]
+    def claims(self, tables: Tables[Settings], say: Claims) -> None:
+        for family, table in groups(tables["certificates"], "family").items():
+            what, source = FAMILIES[family]
+            say(
+                f"closed-{family}",
+                f"Lower and upper bound meet at the value of theory for {what} ({', '.join(table['case'])}).",
+                largest(table["error"]),
+                "largest |bound / γ* − 1| of both bounds",
+                at_most=CLOSED,
+                source_value="0",
+                source=source,
+            )
+        several = tables["uniform"].filter("several")
+        if len(several):
+            say_uniform(say, several)
+        random = tables["random"]
+        draws = int(random["draws"].sum())
+        say(
+            "any-weights",
+            f"Whatever the weights on wrong labels, they prove no less than γ* ({', '.join(random['group'])}).",
+            exact(float(np.min(random["least"].to_numpy())), draws),
+            f"least V(τ)/γ* over {draws:,} random τ",
+            at_least=1 - CLOSED,
+            source_value="≥ 1",
+            source="dissertation, Lemmas 7.2–7.6",
+        )
 
-    def draw(self, settings: Settings, tables: Tables) -> list[Figure]:
-        return [_gaps(tables["certificates"]), _bounds(tables["uniform"])]
+    def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
+        yield _gaps(tables["certificates"], self.source)
+        yield _bounds(tables["uniform"])
 
 
 # --- what is measured -----------------------------------------------------------------------------------------
@@ -203,129 +234,77 @@ def _words(failing: Iterable[Any]) -> str:
     return "; ".join(map(str, failing))
 
 
-def _by(table: pl.DataFrame, column: str) -> Any:
-    return table.group_by(column, maintain_order=True)
+# --- what is claimed ------------------------------------------------------------------------------------------
 
 
-# --- what it shows --------------------------------------------------------------------------------------------
-
-
-def _closed_claim(family: str, table: pl.DataFrame) -> Claim:
-    what, source = FAMILIES[family]
-    cases = ", ".join(table["case"])
-    return claim(
-        f"closed-{family}",
-        f"Lower and upper bound meet at the value of theory for {what} ({cases}).",
-        source=source,
-        statistic="largest |bound / γ* − 1| of both bounds",
-        interval=exact(largest(table["error"].to_numpy())),
-        at_most=CLOSED,
-        trials=len(table),
-        source_value="0",
+def say_uniform(say: Claims, table: pl.DataFrame) -> None:
+    """What equal weights on all wrong labels prove for groups with irreps of several dimensions."""
+    values = ", ".join(f"{row['group']}: {row['uniform']:.4g} against {row['theorem']:.4g}" for row in table.to_dicts())
+    say(
+        "uniform-open",
+        f"With one weight for all wrong labels the gap stays open where irreps have several dimensions ({values}).",
+        least(table["uniform"] / table["network"] - 1),
+        "least relative gap",
+        above=OPEN,
+        source_value="0.0314 against 0.0236 for S_3",
     )
-
-
-def _uniform_claims(table: pl.DataFrame) -> list[Claim]:
-    several = table.filter("several")
-    if not len(several):
-        return []
-    values = ", ".join(
-        f"{row['group']}: {row['uniform']:.4g} against {row['theorem']:.4g}" for row in several.iter_rows(named=True)
-    )
-    made = [
-        claim(
-            "uniform-open",
-            "With the same weight on every wrong label the gap stays open where irreps have several dimensions "
-            f"({values}).",
-            source=SOURCE,
-            statistic="least relative gap",
-            interval=exact(float(np.min((several["uniform"] / several["network"] - 1).to_numpy()))),
-            above=OPEN,
-            trials=len(several),
-            source_value="0.0314 against 0.0236 for S_3",
-        )
-    ]
-    linear = several.filter("linear")
+    linear = table.filter("linear")
     if len(linear):
-        off = np.abs((linear["uniform"] / linear["formula"] - 1).to_numpy())
-        made.append(
-            claim(
-                "uniform-formula",
-                "The bound is then 2/(3√(3|G|)(|G|−1)), and only irreps of dimension 1 reach it "
-                f"({', '.join(f'{group}: {best}' for group, best in linear.select('group', 'best').iter_rows())}).",
-                source="dissertation, Lemma D.13 (factor 2 repaired)",
-                statistic="largest |bound / formula − 1|",
-                interval=exact(largest(off)),
-                at_most=CLOSED,
-                trials=len(linear),
-                source_value="0",
-            )
+        best = ", ".join(f"{row['group']}: {row['best']}" for row in linear.to_dicts())
+        say(
+            "uniform-formula",
+            f"The bound is then 2/(3√(3|G|)(|G|−1)), and only irreps of dimension 1 reach it ({best}).",
+            largest((linear["uniform"] / linear["formula"] - 1).abs()),
+            "largest |bound / formula − 1|",
+            at_most=CLOSED,
+            source_value="0",
+            source="dissertation, Lemma D.13 (factor 2 repaired)",
         )
-    return made
-
-
-def _duality_claim(table: pl.DataFrame) -> Claim:
-    draws = int(table["draws"].sum())
-    return claim(
-        "any-weights",
-        f"Whatever the weights on wrong labels, they prove no less than γ* ({', '.join(table['group'])}).",
-        source="dissertation, Lemmas 7.2–7.6",
-        statistic=f"least V(τ)/γ* over {draws:,} random τ",
-        interval=exact(float(np.min(table["least"].to_numpy()))),
-        at_least=1 - CLOSED,
-        trials=draws,
-        source_value="≥ 1",
-    )
 
 
 # --- how it looks ---------------------------------------------------------------------------------------------
 
 
-def _gaps(table: pl.DataFrame) -> Figure:
-    fig, ax = figures.new_figure("Lower and upper bounds meet to rounding", width=7.6, height=1.2 + 0.22 * len(table))
+def _gaps(table: pl.DataFrame, source: str) -> Figure:
+    title, height = "Lower and upper bounds meet to rounding", 1.2 + 0.22 * len(table)
+    chart = Chart("gaps", title, source=source, width=7.6, height=height)
     places = np.arange(len(table))
     smallest = np.finfo(np.float64).eps / 10
-    for color, (family, own) in zip(figures.PALETTE, _by(table.with_columns(place=places), "family"), strict=False):
-        gaps = np.maximum(np.abs(own["gap"].to_numpy()), smallest)
-        ax.plot(gaps, own["place"], "o", color=color, markersize=6, label=FAMILIES[str(family[0])][0])
-    figures.log_axis_labels(ax, "x")
-    figures.source_line(ax, CLOSED, "closed", axis="x")
-    ax.set_xlim(smallest / 2, 1e-11)
-    ax.set_yticks(
-        places, [f"{case} ({width:,} neurons)" for case, width in table.select("case", "neurons").iter_rows()]
-    )
-    ax.invert_yaxis()
-    ax.set_xlabel("|upper − lower| / γ*")
-    figures.legend(ax, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    figures.source_note(fig, SOURCE)
-    caption = (
+    panel = chart.panel(x="|upper − lower| / γ*", log="x", xlim=(smallest / 2, 1e-11))
+    for family, own in groups(table.with_columns(place=places), "family").items():
+        gaps = np.maximum(own["gap"].abs().to_numpy(), smallest)
+        panel.dots(gaps, own["place"], FAMILIES[family][0], markersize=6, alpha=1.0)
+    panel.reference(CLOSED, "closed", axis="x")
+    panel.ax.set_yticks(places, [f"{row['case']} ({row['neurons']:,} neurons)" for row in table.to_dicts()])
+    panel.ax.invert_yaxis()
+    panel.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return chart.figure(
         "The normalised margin of the source's networks on all inputs, and the largest class-weighted margin of any "
         f"neuron with the weights that belong to them. Gaps below {smallest:.1g} are drawn there; the figure's data "
-        "has both bounds and the maximum by theorem."
+        "has both bounds and the maximum by theorem.",
+        table,
     )
-    return Figure("gaps", "Certificates of maximum margin", caption, fig, table)
 
 
 def _bounds(table: pl.DataFrame) -> Figure:
-    fig, ax = figures.new_figure("Equal weights on all wrong labels prove too little", width=6.4, height=3.8)
-    places = np.arange(len(table))
+    title = "Equal weights on all wrong labels prove too little"
+    chart = Chart("bounds", title, source="dissertation, Lemmas D.13 and D.14", height=3.8)
+    panel, places = chart.panel(y="over γ*"), np.arange(len(table))
     for shift, column, color, label in (
         (-0.25, "network", figures.BLUE, "reached by the network"),
         (0.0, "optimal", figures.GREEN, "bound, weights of Lemma D.14"),
         (0.25, "uniform", figures.VERMILLION, "bound, equal weights"),
     ):
         values = (table[column] / table["theorem"]).to_numpy()
-        ax.bar(places + shift, values, width=0.22, color=color, label=label)
+        panel.ax.bar(places + shift, values, width=0.22, color=color, label=label)
         for place, value in zip(places, values, strict=True):
-            figures.direct_label(ax, place + shift, value, f"{value:.3g}", side="above")
-    ax.set_xticks(places, table["group"].to_list())
-    ax.set_ylabel("over γ*")
-    ax.margins(y=0.15)
-    figures.legend(ax, loc="upper left")
-    figures.source_note(fig, "dissertation, Lemmas D.13 and D.14")
+            figures.direct_label(panel.ax, place + shift, value, f"{value:.3g}", side="above")
+    panel.ax.set_xticks(places, table["group"].to_list())
+    panel.ax.margins(y=0.15)
+    panel.legend(loc="upper left")
     said = " ".join(f"{name}: {text}." for name, text in table.select("group", "failing").iter_rows() if text)
-    caption = (
+    return chart.figure(
         "The margin of the network of Lemma D.15 over γ*, and two upper bounds: with the weights per class of Lemma "
-        f"D.14 it is met; with the same weight on every wrong label it is not. With the latter, {said}"
+        f"D.14 it is met; with the same weight on every wrong label it is not. With the latter, {said}",
+        table,
     )
-    return Figure("bounds", "Upper bounds by two choices of weights", caption, fig, table)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,38 +16,60 @@ import numpy as np
 import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
-from krogh.errors import require, require_integer
-from krogh.experiments.algebra.cyclic_claims import distance_claims
-from krogh.experiments.algebra.cyclic_distances import distance_figure
-from krogh.experiments.algebra.cyclic_measures import parity_measures
-from krogh.experiments.algebra.cyclic_runs import TrainedNetwork, median_claim, never_exceeded, trained_networks
-from krogh.lab import Claim, Experiment, Figure, Results, experiment, figures, setting
+from krogh.errors import require
+from krogh.experiments.algebra.common import (
+    curve_table,
+    distance_figure,
+    draw_networks,
+    final_arrays,
+    margin_measures,
+    measured_networks,
+    say_bound,
+    say_distances,
+    say_median,
+)
+from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, setting
+from krogh.lab.charts import Panel
+from krogh.lab.experiment import Measures
 from krogh.models.power_network import PowerNetwork
 from krogh.probes.margins import Margin
 from krogh.tasks.parity_classes import ParityClasses
+from krogh.theory.features.parity import parity_structure
 from krogh.theory.margins import (
     FiniteLambda,
     ParityProblem,
     PowerArrays,
+    cross_entropy,
+    dataset_margin,
     finite_lambda,
     max_margin_parity,
 )
+from krogh.theory.margins.networks import Network as Arrays
 from krogh.training.presets import MarginPreset
 
-SOURCE = "dissertation, Figure 7.5 and Theorem 7.8"
 SHOWN = 12  # neurons of Figure 7.5(a), those of largest norm
+GAP = 0.02
+
+MEASURES = (
+    "margin", "cross_entropy", "ratio", "kept", "kept_share", "off_share", "deviation", "imbalance", "sign_rule",
+    "patterns", "neurons", "worst_neuron", "shares", "function", "gap", "gap_of_neurons", "gap_of_logits",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Settings:
-    n: int = setting(10, "input bits")
-    k: int = setting(4, "relevant bits, the first ones, and the exponent of the activation")
-    width: int = setting(40, "neurons")
-    steps: int = setting(30_000, "steps of gradient descent on all 2^n inputs")
-    rate: float = setting(0.1, "learning rate")
-    weight: float = setting(1e-3, "λ of the penalty λ Σ‖ω_i‖^(k+1)")
-    seeds: int = setting(6, "networks")
-    probe_every: int = setting(100, "steps between two points of a curve")
+    n: int = setting(10, "input bits", least=1)
+    k: int = setting(4, "relevant bits, the first ones, and the exponent of the activation", least=1)
+    width: int = setting(40, "neurons", least=1)
+    steps: int = setting(30_000, "steps of gradient descent on all 2^n inputs", least=1)
+    rate: float = setting(0.1, "learning rate", least=0)
+    weight: float = setting(1e-3, "λ of the penalty λ Σ‖ω_i‖^(k+1)", above=0)
+    seeds: int = setting(6, "networks", least=1)
+    probe_every: int = setting(100, "steps between two points of a curve", least=1)
+
+    @property
+    def problem(self) -> ParityProblem:
+        return ParityProblem(self.n, k=self.k)
 
 
 @experiment("algebra/parity")
@@ -56,7 +78,7 @@ class ParityFeatures(Experiment[Settings]):
 
     title = "Networks of maximum margin on a parity read the relevant bits and nothing else"
     question = "Which features does a network have that learned a sparse parity with small weight decay?"
-    source = SOURCE
+    source = "dissertation, Figure 7.5 and Theorem 7.8"
     scales = {
         "smoke": Settings(n=6, k=3, width=20, steps=1500, seeds=2),
         "laptop": Settings(),
@@ -70,225 +92,207 @@ class ParityFeatures(Experiment[Settings]):
     )
     keep_weights = True
 
-    def trials(self, settings: Settings) -> list[Trials]:
-        check(settings)
-        return cohorts_of(settings)
-
-    def claims(self, results: Results[Settings]) -> list[Claim]:
-        settings = results.settings
-        curves = [trained.curve["normalised_margin"] for trained in networks_of(results)]
-        optimum = finite_lambda(ParityProblem(settings.n, k=settings.k), settings.weight)
-        return parity_claims(settings, optimum, measured(results), curves)
-
-    def figures(self, results: Results[Settings]) -> list[Figure]:
-        networks, settings = networks_of(results), results.settings
-        optimum = finite_lambda(ParityProblem(settings.n, k=settings.k), settings.weight)
-        name = f"({settings.n},{settings.k})-parity"
-        distance = distance_figure(
-            {name: measured(results)}, {name: at_first(results)}, measured(results), SOURCE, gap=0.02
+    def check(self, settings: Settings) -> None:
+        zero = max_margin_parity(settings.problem.k).value / 2
+        require(
+            settings.weight < zero,
+            f"weight must be below γ*/2 = {zero:.4g}, from which on the zero network is optimal for k={settings.k}; "
+            f"got weight={settings.weight!r}",
         )
-        return [_features(settings, networks), _curves(settings, networks, optimum), distance]
 
+    def trials(self, settings: Settings) -> Iterable[Trials]:
+        name = f"parity({settings.n}, {settings.k})"
+        preset = MarginPreset(name, settings.width, settings.steps, settings.rate, (), settings.weight)
+        trial = Trial(
+            ParityClasses(settings.n, settings.k),
+            PowerNetwork(settings.width, settings.k),
+            preset.training(settings.probe_every),
+            probes=(Margin(),),
+        )
+        return sweep(trial, seed=range(settings.seeds))
 
-def check(settings: Settings) -> None:
-    """Refuse settings that cannot be trained, and a λ that leaves nothing but the zero network."""
-    require_integer("seeds", settings.seeds, 1)
-    problem = ParityProblem(settings.n, k=settings.k)
-    largest = max_margin_parity(problem.k).value / 2
-    require(
-        math.isfinite(settings.weight) and 0 < settings.weight < largest,
-        f"weight must be positive and below γ*/2 = {largest:.4g}, from which on the zero network is optimal for "
-        f"k={settings.k}; got weight={settings.weight!r}",
-    )
+    def measure(self, results: Results[Settings]) -> Measures:
+        problem = results.settings.problem
+        measures = functools.partial(parity_measures, problem=problem)
+        gamma = max_margin_parity(problem.k).value
+        return {
+            "networks": lambda: pl.DataFrame(measured_networks(results.networks(), (), measures, gamma)),
+            "neurons": lambda: neurons_of(results),
+        }
 
-
-def cohorts_of(settings: Settings) -> list[Trials]:
-    """All networks: seeds of one structure."""
-    preset = MarginPreset(
-        f"parity({settings.n}, {settings.k})", settings.width, settings.steps, settings.rate, (), settings.weight
-    )
-    trial = Trial(
-        ParityClasses(settings.n, settings.k),
-        PowerNetwork(settings.width, settings.k),
-        preset.training(settings.probe_every),
-        probes=(Margin(),),
-    )
-    return sweep(trial, seed=range(settings.seeds))
-
-
-@functools.lru_cache(maxsize=4)
-def networks_of(results: Results[Settings]) -> list[TrainedNetwork]:
-    """The trained networks."""
-    return trained_networks(results, cohorts_of(results.settings))
-
-
-@functools.lru_cache(maxsize=4)
-def measured(results: Results[Settings]) -> pl.DataFrame:
-    """One row per trained network: seed, and what was measured at the end."""
-    problem = ParityProblem(results.settings.n, k=results.settings.k)
-    return pl.DataFrame([{"seed": one.seed} | parity_measures(one.network, problem) for one in networks_of(results)])
-
-
-@functools.lru_cache(maxsize=4)
-def at_first(results: Results[Settings]) -> pl.DataFrame:
-    """The same before training."""
-    problem = ParityProblem(results.settings.n, k=results.settings.k)
-    return pl.DataFrame([{"seed": one.seed} | parity_measures(one.initial, problem) for one in networks_of(results)])
-
-
-# --- what was found -------------------------------------------------------------------------------------------
-
-
-def parity_claims(
-    settings: Settings, optimum: FiniteLambda, table: pl.DataFrame, curves: Sequence[np.ndarray]
-) -> list[Claim]:
-    """The reference's criteria for Figure 7.5, and the distance from the family."""
-    gamma, k = optimum.max_margin, settings.k
-    ratios = [*(np.asarray(curve) / gamma for curve in curves), table["ratio"].to_numpy()]
-
-    def found(name: str, statement: str, statistic: str, values: Any, source_value: str, **bound: Any) -> Claim:
-        return median_claim(name, statement, statistic, values, source=SOURCE, source_value=source_value, **bound)
-
-    return [
-        never_exceeded("bound", ratios, f"γ* = {gamma:.5g} (k = {k})", "dissertation, Theorem 7.8"),
+    def claims(self, tables: Tables[Settings], say: Claims) -> None:
+        settings, table = tables.settings, tables["networks"].filter(when="end")
+        gamma, patterns = max_margin_parity(settings.k).value, 2 ** (settings.k - 1)
+        say = say.about(head=f"({settings.n},{settings.k})-parity: ")
+        found = functools.partial(say_median, say)
+        say_bound(say, "bound", table["highest"], f"γ* = {gamma:.5g}", "dissertation, Theorem 7.8")
         found(
             "margin",
-            "The normalised margin approaches the maximum.",
-            "the normalised margin over γ*",
+            "the normalised margin approaches the maximum.",
             table["ratio"],
-            f"approaches γ* = {gamma:.5g} (Figure 7.5b)",
+            "the normalised margin over γ*",
             at_least=0.98,
-        ),
+            source_value=f"approaches γ* = {gamma:.5g} (Figure 7.5b)",
+        )
         found(
             "support",
-            "Neurons read the relevant bits alone.",
-            "the largest weight off the support over the largest of all, kept neurons",
+            "neurons read the relevant bits alone.",
             table["off_share"],
-            "0 (Theorem 7.8)",
+            "the largest weight off the support over the largest of all, kept neurons",
             at_most=0.05,
-        ),
+            source_value="0 (Theorem 7.8)",
+        )
         found(
             "equal-weights",
-            "The weights of the relevant bits are equal, and equal to the norm of the output weights.",
-            "the largest | |u_j|/‖w‖ − 1 | over the support and kept neurons",
+            "the weights of the relevant bits are equal, and equal to the norm of the output weights.",
             table["deviation"],
-            "0 (Theorem 7.8)",
+            "the largest | |u_j|/‖w‖ − 1 | over the support and kept neurons",
             at_most=0.03,
-        ),
+            source_value="0 (Theorem 7.8)",
+        )
         found(
             "balanced-outputs",
-            "The two output weights are opposite.",
-            "the largest |w_0 + w_1|/‖w‖ of kept neurons",
+            "the two output weights are opposite.",
             table["imbalance"],
-            "0 (Theorem 7.8)",
+            "the largest |w_0 + w_1|/‖w‖ of kept neurons",
             at_most=0.05,
-        ),
+            source_value="0 (Theorem 7.8)",
+        )
         found(
             "signs",
-            "The product of the signs of u on the support is that of w_0 − w_1.",
-            "the share of kept neurons of which it is",
+            "the product of the signs of u on the support is that of w_0 − w_1.",
             table["sign_rule"],
-            "all (Theorem 7.8)",
+            "the share of kept neurons of which it is",
             at_least=1.0,
-        ),
+            source_value="all (Theorem 7.8)",
+        )
         found(
             "patterns",
-            f"All 2^(k−1) = {2 ** (k - 1)} sign patterns occur, up to a common sign.",
-            "the number of sign patterns among kept neurons",
+            f"all 2^(k−1) = {patterns} sign patterns occur, up to a common sign.",
             table["patterns"],
-            "not given; all in the reference's runs",
-            at_least=float(2 ** (k - 1)),
-        ),
+            "the number of sign patterns among kept neurons",
+            at_least=float(patterns),
+            source_value="not given; all in the reference's runs",
+        )
         found(
             "certificate",
-            "The certificate's gap to the upper bound closes.",
-            "the gap of lower and upper bound over γ*",
+            "the certificate's gap to the upper bound closes.",
             table["gap"],
-            "0 at the maximum (Lemma 7.2)",
-            at_most=0.02,
-        ),
-        *distance_claims("", f"({settings.n},{k})-parity", table, SOURCE),
-    ]
+            "the gap of lower and upper bound over γ*",
+            at_most=GAP,
+            source_value="0 at the maximum (Lemma 7.2)",
+        )
+        say_distances(say, table)
+
+    def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
+        settings, name = tables.settings, f"({tables.settings.n},{tables.settings.k})-parity"
+        yield _features(settings, name, tables["neurons"])
+        yield _curves(settings, name, tables["trials"], finite_lambda(settings.problem, settings.weight))
+        yield distance_figure({name: tables["networks"]}, self.source, gap=GAP)
+
+
+# --- what is measured -----------------------------------------------------------------------------------------
+
+
+def parity_measures(network: Arrays | None, problem: ParityProblem) -> dict[str, float]:
+    """Margin, the four properties of Theorem 7.8 over kept neurons, and distances; nan where training diverged."""
+    found = dict.fromkeys(MEASURES, math.nan)
+    if network is None or not np.any(network.neurons):
+        return found
+    assert isinstance(network, PowerArrays)
+    return found | {
+        "margin": dataset_margin(network, problem),
+        "cross_entropy": cross_entropy(network, problem),
+        **parity_structure(network, problem).summary(),
+        **margin_measures(network, problem),
+    }
+
+
+def neurons_of(results: Results[Settings]) -> pl.DataFrame:
+    """All neurons of the networks that did not diverge, the largest first: norm and weights."""
+    inputs = [f"u_{j}" for j in range(results.settings.n)]
+    weights = dict.fromkeys(["norm", *inputs, "w_0", "w_1"], pl.Float64)
+    tables = [pl.DataFrame(schema={"network": pl.Int64, "neuron": pl.Int64, **weights})]
+    trained = map(final_arrays, results.networks())
+    for number, network in enumerate(arrays for arrays in trained if isinstance(arrays, PowerArrays)):
+        norms = np.linalg.norm(network.neurons, axis=1)
+        order = np.argsort(-norms, kind="stable")
+        columns = np.column_stack([norms, network.neurons])[order]
+        own = pl.DataFrame(columns, schema=weights).select(pl.lit(number).cast(pl.Int64).alias("network"), pl.all())
+        tables.append(own.insert_column(1, pl.Series("neuron", order, dtype=pl.Int64)))
+    return pl.concat(tables)
 
 
 # --- how it looks ---------------------------------------------------------------------------------------------
 
 
-def _features(settings: Settings, networks: Sequence[TrainedNetwork]) -> Figure:
+def _features(settings: Settings, name: str, neurons: pl.DataFrame) -> Figure:
     """Figure 7.5 (a): the weights of the neurons of largest norm."""
-    fig, axes = figures.new_figure(
-        f"({settings.n},{settings.k})-parity: what the largest neurons read",
+    chart = Chart(
+        "features",
+        f"{name}: what the largest neurons read",
+        source="dissertation, Figure 7.5(a)",
         width=9.5,
         height=4.6,
-        ncols=2,
+        columns=2,
         width_ratios=[1.5, 1.0],
     )
-    alive = [trained.network for trained in networks if isinstance(trained.network, PowerArrays)]
-    tables = []
-    for number, network in enumerate(alive):
-        norms = np.linalg.norm(network.neurons, axis=1)
-        order = np.argsort(-norms, kind="stable")
-        axes[1].plot(np.arange(1, len(norms) + 1), norms[order], marker=".", linewidth=0.8, alpha=0.7)
-        if number == 0:
-            _draw_neurons(fig, axes[0], network, order[:SHOWN], settings)
-        columns = {f"u_{j}": network.U[order, j] for j in range(settings.n)}
-        head = {"network": number, "neuron": order, "norm": norms[order]}
-        tables.append(pl.DataFrame({**head, **columns, "w_0": network.W[order, 0], "w_1": network.W[order, 1]}))
-    axes[1].set_xlabel("neuron, by norm")
-    axes[1].set_ylabel("$\\|\\omega_i\\|$")
-    figures.panel_title(axes[1], "norms of all neurons, a line per network")
-    figures.source_note(fig, "dissertation, Figure 7.5(a)")
-    caption = (
+    networks = groups(neurons, "network")
+    if networks:
+        largest = networks[0].head(SHOWN).drop("network", "neuron", "norm").to_numpy()
+        _draw_neurons(chart.drawing, chart[0], largest, settings)
+    for own in networks.values():
+        chart[1].ax.plot(np.arange(1, len(own) + 1), own["norm"], marker=".", linewidth=0.8, alpha=0.7)
+    chart[1].axes(title="norms of all neurons, a line per network", x="neuron, by norm", y="$\\|\\omega_i\\|$")
+    return chart.figure(
         f"Left: input and output weights of the {SHOWN} neurons of largest norm of the first network; the first "
-        f"{settings.k} of {settings.n} bits are relevant. Right: norms of the neurons in order."
+        f"{settings.k} of {settings.n} bits are relevant. Right: norms of the neurons in order.",
+        neurons,
     )
-    data = pl.concat(tables) if tables else pl.DataFrame(schema={"network": pl.Int64, "neuron": pl.Int64})
-    return Figure("features", "Weights of the largest neurons", caption, fig, data)
 
 
-def _draw_neurons(fig: Any, ax: Any, network: PowerArrays, chosen: np.ndarray, settings: Settings) -> None:
-    shown = np.hstack([network.U[chosen], network.W[chosen]])
-    limit = float(np.abs(shown).max())
-    image = ax.imshow(shown, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
-    bar = fig.colorbar(image, ax=ax, shrink=0.85)
+def _draw_neurons(drawing: Any, panel: Panel, weights: np.ndarray, settings: Settings) -> None:
+    """Input and output weights, a row per neuron."""
+    ax, limit = panel.ax, float(np.abs(weights).max())
+    image = ax.imshow(weights, cmap="RdBu_r", vmin=-limit, vmax=limit, aspect="auto")
+    bar = drawing.colorbar(image, ax=ax, shrink=0.85)
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=8.5)
     for place in (settings.k - 0.5, settings.n - 0.5):
         ax.axvline(place, color=figures.BLACK, linewidth=1.0)
     ax.set_xticks(range(settings.n + 2), [*(f"$u_{{{j}}}$" for j in range(settings.n)), "$w_0$", "$w_1$"])
-    ax.set_yticks(range(len(chosen)), [str(place + 1) for place in range(len(chosen))])
-    ax.set_ylabel("neuron, by norm")
+    ax.set_yticks(range(len(weights)), [str(place + 1) for place in range(len(weights))])
     ax.grid(False)
-    figures.panel_title(ax, f"weights of the {len(chosen)} largest neurons")
+    panel.axes(title=f"weights of the {len(weights)} largest neurons", y="neuron, by norm")
 
 
-def _curves(settings: Settings, networks: Sequence[TrainedNetwork], optimum: FiniteLambda) -> Figure:
+def _curves(settings: Settings, name: str, trials: pl.DataFrame, optimum: FiniteLambda) -> Figure:
     """Figure 7.5 (b): the margin against the step."""
-    fig, axes = figures.new_figure(
-        f"({settings.n},{settings.k})-parity: the normalised margin while training, and the largest there is",
-        width=10.5,
-        height=3.3,
-        ncols=3,
-    )
-    panels = (
-        ("normalised_margin", f"normalised $L_{{2,{settings.k + 1}}}$ margin", optimum.max_margin, "γ* = {:.5g}"),
-        ("margin", "margin", optimum.margin, f"optimum at λ = {settings.weight:g}: {{:.4g}}"),
-        ("cross_entropy", "cross-entropy", optimum.cross_entropy, "optimum: {:.3g}"),
-    )
-    for ax, (column, title, value, words) in zip(axes, panels, strict=True):
-        for trained in networks:
-            ax.plot(trained.curve["step"], trained.curve[column], color=figures.BLUE, linewidth=1, alpha=0.7)
-        figures.source_line(ax, value, words.format(value))
-        figures.panel_title(ax, title)
-        ax.locator_params(axis="x", nbins=4)
-        ax.set_xlabel("step")
-    axes[0].set_ylim(-0.3 * optimum.max_margin, 1.15 * optimum.max_margin)
-    figures.log_axis_labels(axes[2], "y")
-    figures.source_note(fig, "dissertation, Figure 7.5(b)")
-    caption = (
+    title = f"{name}: the normalised margin while training, and the largest there is"
+    chart = Chart("margin", title, source="dissertation, Figure 7.5(b)", width=10.5, height=3.3, columns=3)
+    curves = curve_table(trials, [], ["margin", "normalised_margin", "cross_entropy"])
+    best = optimum.max_margin
+    for column, axes, value, words in (
+        (
+            "normalised_margin",
+            {"title": f"normalised $L_{{2,{settings.k + 1}}}$ margin", "ylim": (-0.3 * best, 1.15 * best)},
+            best,
+            f"γ* = {best:.5g}",
+        ),
+        ("margin", {"title": "margin"}, optimum.margin, f"optimum at λ = {optimum.lam:g}: {optimum.margin:.4g}"),
+        (
+            "cross_entropy",
+            {"title": "cross-entropy", "log": "y"},
+            optimum.cross_entropy,
+            f"optimum: {optimum.cross_entropy:.3g}",
+        ),
+    ):
+        panel = chart.panel(x="step", **axes)
+        draw_networks(panel, curves, column, figures.BLUE)
+        panel.reference(value, words)
+        panel.ax.locator_params(axis="x", nbins=4)
+    return chart.figure(
         "A line per network. Normalised margin h(θ)/Σ‖ω_i‖^(k+1) with Theorem 7.8's maximum, which is also that of the "
-        f"exact optimum at λ = {settings.weight:g}; margin and cross-entropy with those of the optimum."
+        f"exact optimum at λ = {optimum.lam:g}; margin and cross-entropy with those of the optimum.",
+        curves,
     )
-    names = ("step", "margin", "normalised_margin", "cross_entropy")
-    tables = [pl.DataFrame({"seed": one.seed, **{name: one.curve[name] for name in names}}) for one in networks]
-    return Figure("margin", "Margin against step", caption, fig, pl.concat(tables))

@@ -7,8 +7,8 @@ far below the threshold to above it.
 
 from __future__ import annotations
 
-import functools
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,20 +16,18 @@ import numpy as np
 import polars as pl
 
 from krogh.engine import Trial, Trials, stack
-from krogh.errors import require, require_integer
-from krogh.experiments.algebra.cyclic_runs import FEWEST, median_claim, never_exceeded, over_seeds
-from krogh.experiments.algebra.group_plan import Plan, plan_of
-from krogh.experiments.algebra.group_schedule import check_interval, padded_doublings
-from krogh.experiments.theorems import require_increasing
-from krogh.lab import Claim, Experiment, Figure, Results, claim, experiment, figures, setting
-from krogh.lab.statistics import Interval
+from krogh.experiments.algebra.common import FEWEST, final_arrays, say_bound, say_median
+from krogh.experiments.algebra.group_plan import Plan, check_interval, padded_doublings, plan_of
+from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
+from krogh.lab.charts import Panel
+from krogh.lab.estimate import Estimate, maximum, median
+from krogh.lab.experiment import Measures
 from krogh.tasks.groups import load_group
 from krogh.theory.features.distance import margin_distance
-from krogh.theory.margins import arrays_of, cross_entropy, finite_lambda, normalised_margin
-from krogh.theory.margins.networks import Network
+from krogh.theory.margins import cross_entropy, finite_lambda, normalised_margin
+from krogh.theory.margins.networks import Network as Arrays
 from krogh.values import replaced
 
-SOURCE = "dissertation, Theorem 7.1"
 WITHIN, COLLAPSED = 0.01, 0.01
 UNBIASED, NO_MARGIN = 0.999, 0.01
 SETTLED = 150.0
@@ -41,11 +39,19 @@ DISTANCES = {"neurons": "distance of neurons", "shares": "distance of shares", "
 
 @dataclass(frozen=True)
 class Settings:
-    groups: tuple[str, ...] = setting(("S_3", "Z_11"), "groups by name, or files that hold a Cayley table")
-    lams: tuple[float, ...] = setting((1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 5e-3, 9e-3, 3e-2), "λ of the penalty λ Σ‖ω_i‖³")
-    seeds: int = setting(15, "networks of each group and λ")
-    steps: int | None = setting(None, "steps of gradient descent; none for until neurons have settled, by λ")
-    doubled_every: int | None = setting(None, "steps between two doublings of the rate; none for 200")
+    groups: tuple[str, ...] = setting(
+        ("S_3", "Z_11"), "groups by name, or files that hold a Cayley table", distinct=True
+    )
+    lams: tuple[float, ...] = setting(
+        (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 5e-3, 9e-3, 3e-2),
+        "λ of the penalty λ Σ‖ω_i‖³",
+        increasing=True,
+        fewest=2,
+        above=0,
+    )
+    seeds: int = setting(15, "networks of each group and λ", least=1)
+    steps: int | None = setting(None, "steps of gradient descent; none for until neurons have settled, by λ", least=1)
+    doubled_every: int | None = setting(None, "steps between two doublings of the rate; none for 200", least=1)
 
 
 @experiment("algebra/regularisation")
@@ -54,7 +60,7 @@ class Regularisation(Experiment[Settings]):
 
     title = "The weaker the regularisation, the nearer the margin to its maximum"
     question = "How does the normalised margin of trained networks depend on λ, and where do they collapse?"
-    source = SOURCE
+    source = "dissertation, Theorem 7.1"
     scales = {
         "smoke": Settings(groups=("S_3",), lams=(1e-3, 9e-2), seeds=2, steps=500, doubled_every=30),
         "laptop": Settings(),
@@ -66,47 +72,41 @@ class Regularisation(Experiment[Settings]):
     )
     keep_weights = True
 
-    def trials(self, settings: Settings) -> list[Trials]:
-        require_integer("seeds", settings.seeds, 1)
-        require_increasing("lams", settings.lams, 0.0, 2)
-        groups = settings.groups
-        require(groups and len(set(groups)) == len(groups), f"groups must be different names; got groups={groups}")
-        return [cohort for group in groups for cohort in cohorts_of(settings, group)]
+    def trials(self, settings: Settings) -> Iterator[Trials]:
+        """A cohort per group with all its λ: rates, schedules, steps and λ are numbers, not structure."""
+        for group in settings.groups:
+            plans = plans_of(settings, group)
+            most = max(len(plan.doubled_at) for plan in plans)
+            every = check_interval(math.gcd(*(plan.steps for plan in plans)))
+            trials = [_trial(plan, most, every, seed) for plan in plans for seed in range(settings.seeds)]
+            yield from (cohort.labelled(group=group) for cohort in stack(trials))
 
-    def claims(self, results: Results[Settings]) -> list[Claim]:
-        settings, table = results.settings, measured(results)
-        return [found for group in settings.groups for found in judge(table.filter(group=group))]
+    def measure(self, results: Results[Settings]) -> Measures:
+        return {"networks": lambda: networks_of(results), "optimum": lambda: optimum_of(results.settings)}
 
-    def figures(self, results: Results[Settings]) -> list[Figure]:
-        table = measured(results)
-        return [_figure(results.settings, table), _distances(results.settings, table)]
+    def claims(self, tables: Tables[Settings], say: Claims) -> None:
+        for group, table in groups(tables["networks"], "group").items():
+            part = say.about(f"{group}-", f"{group}: ")
+            # Just below the threshold the optimum may use irreps that do not tell all elements apart: without a margin.
+            learned = table.filter(~pl.col("zero"), pl.col("optimum_ratio") > NO_MARGIN)
+            if len(learned):
+                say_learned(part, learned)
+            zero = table.filter("zero")
+            if len(zero):
+                say_collapse(part, zero)
+
+    def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
+        yield _margins(tables, self.source)
+        yield _distances(tables, self.source)
 
 
-@functools.lru_cache(maxsize=8)
 def plans_of(settings: Settings, group: str) -> list[Plan]:
     """The training of one group at each λ."""
-    return [
-        plan_of(
-            group,
-            lam=lam,
-            steps=settings.steps,
-            doubled_every=settings.doubled_every,
-            collapsing=True,
-            relaxations=SETTLED,
-        )
-        for lam in settings.lams
-    ]
+    given: dict[str, Any] = {"steps": settings.steps, "doubled_every": settings.doubled_every}
+    return [plan_of(group, lam=lam, collapsing=True, relaxations=SETTLED, **given) for lam in settings.lams]
 
 
-def cohorts_of(settings: Settings, group: str) -> list[Trials]:
-    """The networks of one group at every λ, as one cohort: rates, schedules, steps and λ are numbers, not structure."""
-    plans = plans_of(settings, group)
-    most = max(len(plan.doubled_at) for plan in plans)
-    every = check_interval(math.gcd(*(plan.steps for plan in plans)))
-    return stack(_seeded(plan, most, every, seed) for plan in plans for seed in range(settings.seeds))
-
-
-def _seeded(plan: Plan, most: int, every: int, seed: int) -> Trial:
+def _trial(plan: Plan, most: int, every: int, seed: int) -> Trial:
     trial = replaced(plan.trial(), "training.stopping.check_every", every)
     schedule = padded_doublings(plan.doubled_at, most)
     changed: Trial = replaced(replaced(trial, "training.optimiser.schedule", schedule), "seed", seed)
@@ -116,26 +116,18 @@ def _seeded(plan: Plan, most: int, every: int, seed: int) -> Trial:
 # --- what is measured -----------------------------------------------------------------------------------------
 
 
-@functools.lru_cache(maxsize=4)
-def measured(results: Results[Settings]) -> pl.DataFrame:
+def networks_of(results: Results[Settings]) -> pl.DataFrame:
     """One row per network: what it reached, and what the exact optimum at its λ has; nan where training diverged."""
     settings, rows = results.settings, []
-    outcomes = dict(results.table.select("id", "outcome").iter_rows())
     for group in settings.groups:
         plans = [plan for plan in plans_of(settings, group) for _ in range(settings.seeds)]
-        trials = [
-            (trial, identity)
-            for cohort in cohorts_of(settings, group)
-            for trial, identity in zip(cohort, cohort.ids().tolist(), strict=True)
-        ]
-        for plan, (trial, identity) in zip(plans, trials, strict=True):
-            lost = outcomes[identity] == "diverged"
-            network = None if lost else arrays_of(trial.model, results.weights(identity))
-            rows.append({"group": group, "lam": plan.lam, "seed": int(trial.seed)} | _row(plan, network))
+        for plan, network in zip(plans, results.networks(group=group), strict=True):
+            head = {"group": group, "lam": plan.lam, "seed": network.seed}
+            rows.append(head | _measures(plan, final_arrays(network)))
     return pl.DataFrame(rows)
 
 
-def _row(plan: Plan, network: Network | None) -> dict[str, Any]:
+def _measures(plan: Plan, network: Arrays | None) -> dict[str, Any]:
     """A network at its λ, and the exact optimum there."""
     alive = network if network is not None and np.any(network.neurons) else None
     near = None if alive is None or plan.optimum.zero else margin_distance(alive, plan.group, plan.lam)
@@ -153,162 +145,134 @@ def _row(plan: Plan, network: Network | None) -> dict[str, Any]:
     }
 
 
-def judge(table: pl.DataFrame) -> list[Claim]:
-    """What the networks of one group show."""
-    group, best = str(table["group"][0]), float(table["max_margin"][0])
-    # Just below the threshold the optimum may use irreps that do not tell all elements apart: without a margin.
-    learned, zero = table.filter(~pl.col("zero"), pl.col("optimum_ratio") > NO_MARGIN), table.filter(pl.col("zero"))
-    made = []
-    if len(learned):
-        made += _learned_claims(group, best, learned)
-    if len(zero):
-        order, threshold = int(zero["order"][0]), float(zero["threshold"][0])
-        guessing = math.log(order)
-        made.append(
-            median_claim(
-                f"{group}-collapse",
-                f"{group}: from λ = {threshold:.4g} on, networks collapse to zero and guess "
-                f"(λ = {_listed(zero['lam'])}).",
-                "largest |cross-entropy / ln n − 1| over these λ",
-                _worst(zero, (zero["cross_entropy"] / guessing - 1).abs()),
-                source=SOURCE,
-                source_value=f"ln {order} = {guessing:.4g} at the exact optimum",
-                at_most=COLLAPSED,
-            )
-        )
-    return made
+def optimum_of(settings: Settings) -> pl.DataFrame:
+    """The exact optimum of every group on a fine grid of λ."""
+    rows = []
+    for name in settings.groups:
+        group = load_group(name)
+        threshold = finite_lambda(group, settings.lams[0]).threshold
+        for lam in np.geomspace(settings.lams[0], max(settings.lams[-1], 1.2 * threshold), FINE).tolist():
+            found = finite_lambda(group, lam)
+            rows.append({"group": name, "lam": lam, "ratio": found.ratio, "cross_entropy": found.cross_entropy})
+    return pl.DataFrame(rows)
 
 
-def _learned_claims(group: str, best: float, table: pl.DataFrame) -> list[Claim]:
-    count = int(table["seed"].n_unique())
-    made = [
-        never_exceeded(f"{group}-bound", [table["ratio"].to_numpy()], f"γ* = {best:.5g} of {group}", SOURCE),
-        claim(
-            f"{group}-optimum",
-            f"{group}: at every λ below the threshold ({_listed(table['lam'])}) the normalised margin is that of the "
-            "exact optimum.",
-            source=SOURCE,
-            statistic="largest over λ of the median over seeds of |normalised margin / optimum's − 1|",
-            interval=deviation(table),
-            at_most=WITHIN,
-            trials=len(table),
-            enough=count >= FEWEST,
-            too_small=f"{count} seeds; a verdict needs {FEWEST}",
-            source_value="tends to γ* as λ → 0; the value at finite λ is derived",
-        ),
-    ]
-    levels = table.unique("lam", maintain_order=True)
-    if len(levels) < 2 or float(levels["optimum_ratio"].min()) > UNBIASED:  # type: ignore[arg-type]
-        return made
-    rises = [
-        float(np.min(-np.diff(own.sort("lam")["ratio"].to_numpy())))
-        for _, own in table.group_by("seed", maintain_order=True)
-    ]
-    made.append(
-        median_claim(
-            f"{group}-rises",
-            f"{group}: it rises as λ falls, from {float(levels['optimum_ratio'].min()):.3g} of γ* to "  # type: ignore[arg-type]
-            f"{float(levels['optimum_ratio'].max()):.3g} at the exact optimum.",  # type: ignore[arg-type]
-            "least rise of normalised margin over γ* from one λ to the next smaller one",
-            rises,
-            source=SOURCE,
-            source_value="tends to γ* as λ → 0",
-            above=0.0,
-        )
+# --- what is claimed ------------------------------------------------------------------------------------------
+
+
+def say_learned(say: Claims, table: pl.DataFrame) -> None:
+    """What networks show at λ whose optimum has a margin."""
+    say_bound(say, "bound", table["ratio"], f"γ* = {table['max_margin'][0]:.5g}")
+    say(
+        "optimum",
+        f"at every λ below the threshold ({_listed(table)}) the normalised margin is that of the exact optimum.",
+        deviation(table),
+        "largest over λ of the median over seeds of |normalised margin / optimum's − 1|",
+        at_most=WITHIN,
+        source_value="tends to γ* as λ → 0; the value at finite λ is derived",
+        needs=[need(table["seed"].n_unique(), FEWEST, "seeds")],
     )
-    return made
+    least, most = (float(end(table["optimum_ratio"].to_numpy())) for end in (np.min, np.max))
+    if table["lam"].n_unique() < 2 or least > UNBIASED:
+        return
+    by_seed = groups(table.sort("lam"), "seed").values()
+    say_median(
+        say,
+        "rises",
+        f"it rises as λ falls, from {least:.3g} of γ* to {most:.3g} at the exact optimum.",
+        [float(np.min(-np.diff(own["ratio"].to_numpy()))) for own in by_seed],
+        "least rise of normalised margin over γ* from one λ to the next smaller one",
+        above=0.0,
+        source_value="tends to γ* as λ → 0",
+    )
 
 
-def deviation(table: pl.DataFrame) -> Interval:
-    """The largest over λ of the medians over seeds, with the largest of their lower and of their upper ends."""
-    off = table.with_columns(off=(pl.col("ratio") / pl.col("optimum_ratio") - 1).abs())
-    found = [over_seeds(own["off"].to_numpy(), math.inf) for _, own in off.group_by("lam", maintain_order=True)]
-    value, low, high = (max(getattr(one, end) for one in found) for end in ("value", "low", "high"))
-    return Interval(value, low, high, found[0].level, f"largest of {len(found)} medians, {found[0].method}")
+def deviation(table: pl.DataFrame) -> Estimate:
+    """The largest over λ of the medians over seeds of |ratio / optimum's - 1|; infinite where training diverged."""
+    off = table.with_columns(off=(pl.col("ratio") / pl.col("optimum_ratio") - 1).abs().fill_nan(math.inf))
+    return maximum([median(own["off"], lowest=0.0, sample=f"λ = {lam}") for lam, own in groups(off, "lam").items()])
 
 
-def _worst(table: pl.DataFrame, values: pl.Series) -> list[float]:
-    """The largest value of each seed, nan where one is."""
-    chosen = table.with_columns(value=values)
-    return [float(np.max(own["value"].to_numpy())) for _, own in chosen.group_by("seed", maintain_order=True)]
+def say_collapse(say: Claims, table: pl.DataFrame) -> None:
+    """What networks show at λ whose optimum is the zero network."""
+    order, guessing = table["order"][0], math.log(table["order"][0])
+    off = table.with_columns(off=(pl.col("cross_entropy") / guessing - 1).abs())
+    say_median(
+        say,
+        "collapse",
+        f"from λ = {table['threshold'][0]:.4g} on, networks collapse to zero and guess (λ = {_listed(table)}).",
+        [float(np.max(own["off"].to_numpy())) for own in groups(off, "seed").values()],
+        "largest |cross-entropy / ln n − 1| over these λ",
+        at_most=COLLAPSED,
+        source_value=f"ln {order} = {guessing:.4g} at the exact optimum",
+    )
 
 
-def _listed(lams: pl.Series) -> str:
-    return ", ".join(f"{lam:g}" for lam in lams.unique().sort())
+def _listed(table: pl.DataFrame) -> str:
+    return ", ".join(f"{lam:g}" for lam in table["lam"].unique().sort())
 
 
 # --- how it looks ---------------------------------------------------------------------------------------------
 
 
-def _figure(settings: Settings, table: pl.DataFrame) -> Figure:
+def _margins(tables: Tables[Settings], source: str) -> Figure:
+    settings, table = tables.settings, tables["networks"]
     count = len(settings.groups)
-    fig, axes = figures.new_figure(
+    chart = Chart(
+        "regularisation",
         "Margins follow the exact optimum at every λ, and collapse where it is zero",
+        source=source,
         width=1.2 + 4.4 * count,
         height=6.0,
-        nrows=2,
-        ncols=count,
+        rows=2,
+        columns=count,
         sharex=True,
     )
-    grid = np.reshape(axes, (2, count))
-    for column, group in enumerate(settings.groups):
-        _draw(grid[0, column], grid[1, column], group, table.filter(group=group), settings)
-    figures.source_note(fig, SOURCE)
-    caption = (
+    for place, group in enumerate(settings.groups):
+        own, exact = table.filter(group=group), tables["optimum"].filter(group=group)
+        above, below = chart[place], chart[count + place]
+        threshold, order = own["threshold"][0], own["order"][0]
+        above.axes(title=f"{group}, zero network from λ = {threshold:.3g}", y="normalised margin / γ*")
+        below.axes(x="λ", y="cross-entropy", log="xy")
+        _draw(above, "ratio", own.filter(~pl.col("zero")), exact, threshold)
+        _draw(below, "cross_entropy", own, exact, threshold)
+        above.reference(1.0, "γ*")
+        below.reference(math.log(order), f"ln {order}")
+        above.legend(loc="lower left")
+    return chart.figure(
         f"Networks trained on {', '.join(settings.groups)} at {len(settings.lams)} λ, {settings.seeds} seeds each; "
         "dots are medians, whiskers from the least to the largest. Lines are the exact optimum of cross-entropy + "
         "λ Σ‖ω_i‖³; beyond the dashed line it is the zero network, whose normalised margin means nothing and is "
-        "not drawn."
+        "not drawn.",
+        table,
     )
-    return Figure("regularisation", "Normalised margin and cross-entropy against λ", caption, fig, table)
 
 
-def _distances(settings: Settings, table: pl.DataFrame) -> Figure:
+def _draw(panel: Panel, column: str, table: pl.DataFrame, exact: pl.DataFrame, threshold: float) -> None:
+    """Medians over seeds with their range, the exact optimum's line, and where it becomes zero."""
+    panel.ax.plot(exact["lam"], exact[column], color=figures.VERMILLION, linewidth=1.3, label="exact optimum")
+    found = table.filter(pl.col(column).is_not_nan()).group_by("lam", maintain_order=True)
+    points = found.agg(middle=pl.median(column), low=pl.min(column), high=pl.max(column))
+    middle = points["middle"].to_numpy()
+    spread = np.maximum([middle - points["low"].to_numpy(), points["high"].to_numpy() - middle], 0.0)
+    look: dict[str, Any] = {"fmt": "o", "color": figures.BLUE, "markersize": 5, "capsize": 2}
+    panel.ax.errorbar(points["lam"], middle, yerr=spread, label="trained", **look)
+    panel.reference(threshold, "", axis="x")
+
+
+def _distances(tables: Tables[Settings], source: str) -> Figure:
     """Is it what theory says, at every λ? The distance of each network from the optima there."""
-    fig, axes = figures.new_figure(
-        "Distance from the exact optimum at each λ", width=11.0, height=3.4, ncols=len(DISTANCES), sharex=True
-    )
-    for ax, (name, label) in zip(np.ravel(axes), DISTANCES.items(), strict=True):
-        for colour, group in zip(figures.PALETTE, settings.groups, strict=False):
-            own = table.filter(pl.col("group") == group, ~pl.col("zero"), pl.col(name).is_not_nan())
-            ax.plot(own["lam"], own[name], "o", color=colour, markersize=3.5, alpha=0.6, label=group)
-        figures.log_axis_labels(ax, "both")
-        ax.set_xlabel("λ")
-        figures.panel_title(ax, label)
-    figures.legend(np.ravel(axes)[0], loc="upper left")
-    figures.source_note(fig, SOURCE)
-    caption = (
+    title = "Distance from the exact optimum at each λ"
+    chart = Chart("distance", title, source=source, width=11.0, height=3.4, columns=len(DISTANCES), sharex=True)
+    for name, label in DISTANCES.items():
+        panel = chart.panel(title=label, x="λ", log="xy")
+        for group, own in groups(tables["networks"], "group").items():
+            known = own.filter(~pl.col("zero"), pl.col(name).is_not_nan())
+            panel.dots(known["lam"], known[name], group if panel is chart[0] else "", markersize=3.5, alpha=0.6)
+    chart[0].legend(loc="upper left")
+    return chart.figure(
         "A dot per network, where the optimum is not zero. Neurons: root mean square distance of ω_i/‖ω_i‖ from the "
         "nearest optimal neuron, weighted by ‖ω_i‖³; shares: of Σ‖ω_i‖³ per irrep, total variation from those of the "
-        "exact optimum at this λ; function: 1 − cosine between the logits, less their mean for each input."
+        "exact optimum at this λ; function: 1 − cosine between the logits, less their mean for each input.",
+        tables["networks"],
     )
-    return Figure("distance", "Distance from optimal networks against λ", caption, fig, table)
-
-
-def _draw(above: Any, below: Any, group: str, table: pl.DataFrame, settings: Settings) -> None:
-    threshold, order = float(table["threshold"][0]), int(table["order"][0])
-    fine = np.geomspace(min(settings.lams), max(*settings.lams, 1.2 * threshold), FINE)
-    loaded = load_group(group)
-    exact = [finite_lambda(loaded, lam) for lam in fine]
-    above.plot(fine, [one.ratio for one in exact], color=figures.VERMILLION, linewidth=1.3, label="exact optimum")
-    below.plot(fine, [one.cross_entropy for one in exact], color=figures.VERMILLION, linewidth=1.3)
-    for ax, column, shown in (
-        (above, "ratio", table.filter(~pl.col("zero"))),
-        (below, "cross_entropy", table),
-    ):
-        found = shown.filter(pl.col(column).is_not_nan()).group_by("lam", maintain_order=True)
-        points = found.agg(middle=pl.median(column), low=pl.min(column), high=pl.max(column))
-        middle = points["middle"].to_numpy()
-        spread = np.maximum([middle - points["low"].to_numpy(), points["high"].to_numpy() - middle], 0.0)
-        ax.errorbar(
-            points["lam"], middle, yerr=spread, fmt="o", color=figures.BLUE, markersize=5, capsize=2, label="trained"
-        )
-        ax.axvline(threshold, color=figures.MUTED, linewidth=1.1, linestyle=(0, (5, 3)))
-    figures.source_line(above, 1.0, "γ*")
-    figures.source_line(below, math.log(order), f"ln {order}")
-    figures.log_axis_labels(below, "both")
-    above.set_ylabel("normalised margin / γ*")
-    below.set_ylabel("cross-entropy")
-    below.set_xlabel("λ")
-    figures.panel_title(above, f"{group}, zero network from λ = {threshold:.3g}")
-    figures.legend(above, loc="lower left")

@@ -1,7 +1,25 @@
 """Networks written by hand, and how robust they are: circuits and Turing machines as weights (the SM paper)."""
 
-import importlib
-import pkgutil
+from krogh.experiments.approximation import (
+    bounds,
+    chain,
+    circuit_depth,
+    circuit_learning,
+    circuit_width,
+    machine_fidelity,
+    machine_noise,
+    perturbations,
+    position_codes,
+)
 
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
+__all__ = [
+    "bounds",
+    "chain",
+    "circuit_depth",
+    "circuit_learning",
+    "circuit_width",
+    "machine_fidelity",
+    "machine_noise",
+    "perturbations",
+    "position_codes",
+]

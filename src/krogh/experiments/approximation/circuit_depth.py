@@ -7,23 +7,31 @@ bound from above by attack and one from below by certificate.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from krogh.errors import require_integer
-from krogh.experiments.approximation.common import CORRECTED, NO_EXPERIMENTS, in_words
-from krogh.experiments.theorems import Demonstration, Tables, exact, largest, require_increasing, slope
-from krogh.lab import Claim, Figure, claim, experiment, figures, setting
+from krogh.experiments.approximation.common import (
+    CORRECTIONS,
+    NO_EXPERIMENTS,
+    draw_beforehand,
+    effort,
+    in_words,
+    variation,
+)
+from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, need, setting
+from krogh.lab.estimate import exact, largest
+from krogh.lab.experiment import Measures
+from krogh.lab.fits import line_slope
 from krogh.tasks.circuits import LayeredCircuit, and_ladder, random_circuit
 from krogh.theory.all_layer import margin_report
 from krogh.theory.compilers import check_circuit, compile_circuit
 
-SOURCE = "SM paper, Lemma 3.3 and Theorem D.6"
-COLORS = {True: figures.BLUE, False: figures.VERMILLION}
 FAMILIES = {"ladder": "AND-ladder, all inputs 1", "random": "random circuit, least over inputs"}
 REFERENCE = {
     ("ladder", False): {3: 8.4e-2, 5: 2.5e-2, 9: 1.9e-3, 13: 1.3e-4, 17: 8.5e-6},
@@ -38,23 +46,23 @@ SETTLED = 5
 
 @dataclass(frozen=True)
 class Settings:
-    width: int = setting(6, "gates r of every layer, and inputs")
-    ladders: tuple[int, ...] = setting((3, 5, 9, 13, 17), "layers q of the AND-ladder")
-    circuits: tuple[int, ...] = setting((3, 5, 9, 17, 33), "layers q of random circuits")
-    draws: int = setting(1, "random circuits of each depth")
-    inputs: int = setting(3, "random inputs on which random circuits are attacked")
-    restarts: int = setting(12, "random directions that an attack starts from")
-    refinements: int = setting(60, "rounds in which each of them is improved")
-    seed: int = setting(0, "of circuits, inputs and attacks")
+    width: int = setting(6, "gates r of every layer, and inputs", least=2)
+    ladders: tuple[int, ...] = setting((3, 5, 9, 13, 17), "layers q of the AND-ladder", increasing=True, least=2)
+    circuits: tuple[int, ...] = setting((3, 5, 9, 17, 33), "layers q of random circuits", increasing=True, least=2)
+    draws: int = setting(1, "random circuits of each depth", least=1)
+    inputs: int = setting(3, "random inputs on which random circuits are attacked", least=1)
+    restarts: int = setting(12, "random directions that an attack starts from", least=1)
+    refinements: int = setting(60, "rounds in which each of them is improved", least=0)
+    seed: int = setting(0, "of circuits, inputs and attacks", least=0)
 
 
 @experiment("approximation/circuit-depth")
-class CircuitDepth(Demonstration[Settings]):
+class CircuitDepth(Experiment[Settings]):
     """Margins of compiled circuits against depth, from above and from below."""
 
     title = "Rounding after every layer makes the margin of a compiled circuit independent of its depth"
     question = "How does the all-layer margin of a circuit's network change with depth, with and without correction?"
-    source = SOURCE
+    source = "SM paper, Lemma 3.3 and Theorem D.6"
     scales = {
         "smoke": Settings(ladders=(3, 4), circuits=(3,), inputs=1, restarts=3, refinements=8),
         "laptop": Settings(circuits=(3, 5, 9, 17)),
@@ -68,186 +76,132 @@ class CircuitDepth(Demonstration[Settings]):
         "An attack bounds the margin from above only: a weak one flatters the network.",
     )
 
-    def check(self, settings: Settings) -> None:
-        require_integer("width", settings.width, 2)
-        require_increasing("ladders", settings.ladders, 2)
-        require_increasing("circuits", settings.circuits, 2)
-        for name, least in (("draws", 1), ("inputs", 1), ("restarts", 1), ("refinements", 0), ("seed", 0)):
-            require_integer(name, getattr(settings, name), least)
+    def measure(self, results: Results[Settings]) -> Measures:
+        return {"margins": functools.partial(margins, results.settings)}
 
-    def measure(self, settings: Settings) -> Tables:
-        ones = np.ones((1, settings.width))
-        rows = [row for q in settings.ladders for row in _rows("ladder", and_ladder(settings.width, q), ones, settings)]
-        for q in settings.circuits:
-            for draw in range(settings.draws):
-                circuit = random_circuit(settings.width, settings.width, q, settings.seed + draw)
-                rng = np.random.default_rng([settings.seed, q, draw])
-                bits = rng.integers(0, 2, (settings.inputs, settings.width)).astype(np.float64)
-                rows += _rows("random", circuit, bits, settings)
-        return {"margins": pl.DataFrame(rows)}
-
-    def judge(self, settings: Settings, tables: Tables) -> list[Claim]:
-        return _claims(settings, tables["margins"])
-
-    def draw(self, settings: Settings, tables: Tables) -> list[Figure]:
-        return [_figure(settings, tables["margins"])]
-
-
-def _rows(family: str, circuit: LayeredCircuit, inputs: np.ndarray, settings: Settings) -> list[dict[str, Any]]:
-    """Both bounds of a circuit, with and without correction, the least over the inputs."""
-    rows = []
-    for correction in (False, True):
-        compiled = compile_circuit(circuit, correction=correction)
-        report = margin_report(
-            compiled, inputs, restarts=settings.restarts, refinements=settings.refinements, seed=settings.seed
-        )
-        theorem = report.certificate.theorem
-        rows.append(
-            {
-                "family": family,
-                "circuit": circuit.name,
-                "q": circuit.q,
-                "correction": correction,
-                "attack": report.upper,
-                "certificate": report.lower,
-                "theorem": math.nan if theorem is None else theorem.value,
-                "binding": "" if theorem is None else theorem.binding,
-                "one_norm": report.sizes.one_norm,
-                "parameters": report.sizes.parameters,
-                "inputs": len(inputs),
-                "exact": check_circuit(compiled).exact,
-            }
-        )
-    return rows
-
-
-def _claims(settings: Settings, table: pl.DataFrame) -> list[Claim]:
-    ladder = table.filter(family="ladder")
-    plain = ladder.filter(correction=False)
-    deep = ladder.filter(pl.col("correction") & (pl.col("q") >= SETTLED))
-    steep, trials = f"q = {in_words(plain['q'].to_list())}", len(plain)
-    return [
-        claim(
+    def claims(self, tables: Tables[Settings], say: Claims) -> None:
+        settings, table = tables.settings, tables["margins"]
+        ladder = table.filter(family="ladder")
+        plain = ladder.filter(correction=False)
+        deep = ladder.filter(pl.col("correction") & (pl.col("q") >= SETTLED))
+        two = need(len(deep), 2, f"depths from q = {SETTLED} on")
+        say(
             "uncorrected-halves",
-            f"AND-ladder without correction, {steep}: the margin falls no faster than by a factor 2^1.2 per layer.",
-            source=SOURCE,
-            statistic="slope of log2 of the attack on q",
-            interval=exact(_slope(plain)),
-            at_least=-1.2,
-            trials=trials,
+            f"AND-ladder without correction, q = {in_words(plain['q'].to_list())}: the margin halves with each layer, "
+            "that is, falls by a factor between 2^0.8 and 2^1.2.",
+            exact(line_slope(plain["q"], plain["attack"].log(2)), len(plain)),
+            "slope of log2 of the attack on q",
+            between=(-1.2, -0.8),
             source_value="−1, as errors double; −0.95 by the values computed beforehand",
-            **_enough_depths(plain),
-        ),
-        claim(
-            "uncorrected-falls",
-            f"AND-ladder without correction, {steep}: the margin falls at least by a factor 2^0.8 per layer.",
-            source=SOURCE,
-            statistic="slope of log2 of the attack on q",
-            interval=exact(_slope(plain)),
-            at_most=-0.8,
-            trials=trials,
-            source_value="−1, as errors double; −0.95 by the values computed beforehand",
-            **_enough_depths(plain),
-        ),
-        claim(
+            needs=[need(len(plain), 3, "depths, through which a line is drawn")],
+        )
+        say(
             "corrected-constant",
             f"AND-ladder with correction: from q = {SETTLED} on the margin varies by less than 30%.",
-            source=SOURCE,
-            statistic="largest attack / least attack − 1",
-            interval=exact(_spread(deep)),
+            variation(deep["attack"]),
+            "largest attack / least attack − 1",
             at_most=0.3,
-            trials=len(deep),
             source_value="2.8e-2 at q = 5, 2.7e-2 at q = 17: 0.04",
-            enough=len(deep) >= 2,
-            too_small=f"{len(deep)} depths from q = {SETTLED} on; this needs two",
-        ),
-        claim(
+            needs=[two],
+        )
+        say(
             "certificate-below",
             "On every network, with and without correction, the certificate is no larger than the attack.",
-            source="SM paper, Theorem D.6",
-            statistic="largest certificate / attack",
-            interval=exact(largest((table["certificate"] / table["attack"]).to_numpy())),
+            largest(table["certificate"] / table["attack"]),
+            "largest certificate / attack",
             at_most=1.0,
-            trials=len(table),
+            source="SM paper, Theorem D.6",
             source_value="2.7e-3 against 2.7e-2 to 3.0e-2 on the ladder",
-        ),
-        claim(
+        )
+        say(
             "certificate-constant",
             f"AND-ladder with correction: from q = {SETTLED} on the theorem's certificate does not change with depth.",
-            source="SM paper, Theorem D.6",
-            statistic="largest certificate / least certificate − 1",
-            interval=exact(_spread(deep, "theorem")),
+            variation(deep["theorem"]),
+            "largest certificate / least certificate − 1",
             at_most=1e-6,
-            trials=len(deep),
+            source="SM paper, Theorem D.6",
             source_value="0: 2.7e-3 for all q = 3 to 33",
-            enough=len(deep) >= 2,
-            too_small=f"{len(deep)} depths from q = {SETTLED} on; this needs two",
-        ),
-        claim(
+            needs=[two],
+        )
+        say(
             "exact",
             f"Every network computes its circuit without an error on all 2^{settings.width} inputs.",
-            source="SM paper, Lemma B.1",
-            statistic="networks with an error",
-            interval=exact(int((~table["exact"]).sum())),
+            exact(int((~table["exact"]).sum()), len(table)),
+            "networks with an error",
             at_most=0,
-            trials=len(table),
+            source="SM paper, Lemma B.1",
             source_value="0",
-        ),
-    ]
+        )
 
-
-def _enough_depths(table: pl.DataFrame) -> dict[str, Any]:
-    return {"enough": len(table) >= 3, "too_small": f"{len(table)} depths; a slope needs three"}
-
-
-def _slope(table: pl.DataFrame) -> float:
-    return slope(table["q"], np.log2(table["attack"].to_numpy())) if len(table) > 1 else math.nan
-
-
-def _spread(table: pl.DataFrame, column: str = "attack") -> float:
-    values = table[column].to_numpy()
-    return float(values.max() / values.min() - 1) if len(values) else math.nan
-
-
-def _figure(settings: Settings, table: pl.DataFrame) -> Figure:
-    fig, axes = figures.new_figure(
-        "With correction the margin of a circuit does not fall with its depth",
-        width=9.6,
-        height=4.2,
-        ncols=2,
-        sharey=True,
-    )
-    for ax, (family, words) in zip(axes, FAMILIES.items(), strict=True):
-        for correction, color in COLORS.items():
-            own = table.filter(family=family, correction=correction)
-            by_depth = own.group_by("q", maintain_order=True).agg(
-                pl.median("attack"), low=pl.min("attack"), high=pl.max("attack"), certificate=pl.median("certificate")
+    def figures(self, tables: Tables[Settings]) -> Iterator[Figure]:
+        settings, table = tables.settings, tables["margins"]
+        chart = Chart(
+            "margin",
+            "Margin of compiled circuits against depth",
+            headline="With correction the margin of a circuit does not fall with its depth",
+            source=self.source,
+            columns=2,
+            width=9.6,
+            height=4.2,
+            sharey=True,
+        )
+        for (family, words), y in zip(FAMILIES.items(), ("all-layer margin ρ (ℓ2 norm)", ""), strict=True):
+            depths = table.filter(family=family)["q"].unique().sort().to_list()
+            title = f"{words} (r = {settings.width})"
+            panel = chart.panel(
+                title=title, x="layers q of the circuit", y=y, log="y", xticks=depths, xlim=(0, 1.45 * depths[-1])
             )
-            q, low, middle, high, certified = (
-                by_depth[name].to_list() for name in ("q", "low", "attack", "high", "certificate")
-            )
-            figures.interval_band(ax, q, low, middle, high, color=color)
-            ax.plot(q, certified, color=color, linestyle="--", marker="v", markersize=4.5, linewidth=1.2)
-            figures.direct_label(ax, q, middle, CORRECTED[correction], color=color)
-            if correction and family == "ladder":
-                ax.plot(own["q"], own["theorem"], color=figures.MUTED, linewidth=1.2, linestyle=":")
-                figures.direct_label(ax, q, own["theorem"].to_list(), "Theorem D.6", color=figures.MUTED)
-            if settings.width == 6:
-                known = {d: value for d, value in REFERENCE[family, correction].items() if d <= max(own["q"])}
-                ax.plot(list(known), list(known.values()), "x", color=figures.INK, markersize=6, zorder=3)
-        figures.panel_title(ax, f"{words} (r = {settings.width})")
-        figures.log_axis_labels(ax, "y")
-        depths = table.filter(family=family)["q"].unique().sort().to_list()
-        ax.set_xticks(depths)
-        ax.set_xlim(0, 1.45 * depths[-1])
-        ax.set_xlabel("layers q of the circuit")
-    axes[0].set_ylabel("all-layer margin ρ (ℓ2 norm)")
-    figures.source_note(fig, SOURCE)
-    caption = (
-        f"Bounds on the all-layer margin: from above by attack (dots, {settings.restarts} starts × "
-        f"{settings.refinements} rounds), from below by certificate (triangles). Right: the least over "
-        f"{settings.inputs} random inputs; median and range over {settings.draws} circuits of each depth. Crosses: "
-        "attacks computed beforehand, on other random circuits. Without correction the certificate follows the proof "
-        "of Theorem D.6, which needs the rounding to forget errors."
-    )
-    return Figure("margin", "Margin of compiled circuits against depth", caption, fig, table)
+            for correction, (label, color) in CORRECTIONS.items():
+                own = table.filter(family=family, correction=correction)
+                by_depth = own.group_by("q", maintain_order=True).agg(
+                    pl.median("attack", "certificate", "theorem"), low=pl.min("attack"), high=pl.max("attack")
+                )
+                q, low, attack, high = (by_depth[name] for name in ("q", "low", "attack", "high"))
+                panel.band(q, low, attack, high, label, color=color)
+                panel.line(q, by_depth["certificate"], color=color, marker="v", markersize=4.5)
+                if correction and family == "ladder":
+                    panel.line(q, by_depth["theorem"], "Theorem D.6", color=figures.MUTED, style=":")
+                if settings.width == 6:
+                    draw_beforehand(panel, REFERENCE[family, correction], depths)
+        yield chart.figure(
+            f"Bounds on the all-layer margin: from above by attack (dots, {settings.restarts} starts × "
+            f"{settings.refinements} rounds), from below by certificate (triangles). Right: the least over "
+            f"{settings.inputs} random inputs; median and range over {settings.draws} circuits of each depth. Crosses: "
+            "attacks computed beforehand, on other random circuits. Without correction the certificate follows the "
+            "proof of Theorem D.6, which needs the rounding to forget errors.",
+            table,
+        )
+
+
+def margins(settings: Settings) -> pl.DataFrame:
+    """A row per circuit, with and without correction: both bounds, the least over its inputs."""
+    ones = np.ones((1, settings.width))
+    rows = [row for q in settings.ladders for row in _rows("ladder", and_ladder(settings.width, q), ones, settings)]
+    for q in settings.circuits:
+        for draw in range(settings.draws):
+            circuit = random_circuit(settings.width, settings.width, q, settings.seed + draw)
+            rng = np.random.default_rng([settings.seed, q, draw])
+            bits = rng.integers(0, 2, (settings.inputs, settings.width)).astype(np.float64)
+            rows += _rows("random", circuit, bits, settings)
+    return pl.DataFrame(rows)
+
+
+def _rows(family: str, circuit: LayeredCircuit, inputs: np.ndarray, settings: Settings) -> Iterator[dict[str, Any]]:
+    for correction in (False, True):
+        compiled = compile_circuit(circuit, correction=correction)
+        report = margin_report(compiled, inputs, **effort(settings))
+        theorem = report.certificate.theorem
+        yield {
+            "family": family,
+            "circuit": circuit.name,
+            "q": circuit.q,
+            "correction": correction,
+            "attack": report.upper,
+            "certificate": report.lower,
+            "theorem": math.nan if theorem is None else theorem.value,
+            "binding": "" if theorem is None else theorem.binding,
+            "one_norm": report.sizes.one_norm,
+            "parameters": report.sizes.parameters,
+            "inputs": len(inputs),
+            "exact": check_circuit(compiled).exact,
+        }

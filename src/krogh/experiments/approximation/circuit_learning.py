@@ -7,49 +7,64 @@ sample size at which half of the data sets lead to a test error of 5% or less.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
-from krogh.errors import require, require_integer
-from krogh.experiments.approximation.common import NO_EXPERIMENTS
-from krogh.experiments.theorems import require_increasing
-from krogh.lab import Claim, Experiment, Figure, Results, claim, experiment, figures, setting
-from krogh.lab.measured import Measured, from_counts, ratio
-from krogh.lab.sample_complexity import Counts, crossing
-from krogh.lab.statistics import Interval, require_fraction
+from krogh.experiments.approximation.common import NO_EXPERIMENTS, SOLID
+from krogh.lab import (
+    Chart,
+    Claims,
+    Curve,
+    Experiment,
+    Figure,
+    Tables,
+    experiment,
+    figures,
+    groups,
+    need,
+    setting,
+)
+from krogh.lab.curves import curve
+from krogh.lab.estimate import unknown_estimate
+from krogh.lab.sample_complexity import as_cells, crossing
 from krogh.models import Mlp
 from krogh.tasks.circuits import circuit_function, random_circuit
 from krogh.training import Adam, Offline, Stopping, Training
 
-SOURCE = "SM paper, Theorem 3.1"
-WIDTH, SIZE, PENALTY = "model.width", "training.regime.m", "training.penalty"
+SIZE = "training.regime.m"
 NARROW, WIDE = 16, 1024
 """Widths whose sample sizes are compared."""
 FEWEST = 3
 """Data sets per cell of a verdict."""
 COLORS = (figures.VERMILLION, figures.BLUE, figures.GREEN, figures.PURPLE)
 
+Counts = Mapping[int, Any]  # {n: booleans, whether each data set sufficed}
+
 
 @dataclass(frozen=True)
 class Settings:
-    inputs: int = setting(10, "inputs m of the circuit")
-    gates: int = setting(9, "gates in each of its layers")
-    layers: int = setting(4, "layers q of it, inputs and output among them")
-    circuit: int = setting(0, "which random circuit")
-    widths: tuple[int, ...] = setting((16, 64, 256, 1024), "hidden units w")
-    sizes: tuple[int, ...] = setting((50, 71, 100, 141, 200, 400, 1000, 5000), "sample sizes n")
-    penalties: tuple[float, ...] = setting((0.0, 0.001), "weights λ of the penalty λ‖θ‖₂")
-    trials: int = setting(10, "data sets per width and size")
-    error: float = setting(0.05, "test error to reach, on all inputs")
-    p: float = setting(0.5, "share of data sets with which it must be reached")
-    rate: float = setting(0.003, "Adam's rate")
-    batch_size: int = setting(50, "examples per step")
-    budget: int = setting(5000, "steps after which a trial has failed")
-    check_every: int = setting(50, "steps between two tests")
+    inputs: int = setting(10, "inputs m of the circuit", least=1, most=16)
+    gates: int = setting(9, "gates in each of its layers", least=1)
+    layers: int = setting(4, "layers q of it, inputs and output among them", least=2)
+    circuit: int = setting(0, "which random circuit", least=0)
+    widths: tuple[int, ...] = setting((16, 64, 256, 1024), "hidden units w", increasing=True, least=1)
+    sizes: tuple[int, ...] = setting(
+        (50, 71, 100, 141, 200, 400, 1000, 5000), "sample sizes n", increasing=True, fewest=2, least=1
+    )
+    penalties: tuple[float, ...] = setting((0.0, 0.001), "weights λ of the penalty λ‖θ‖₂", increasing=True, least=0)
+    trials: int = setting(10, "data sets per width and size", least=1)
+    error: float = setting(0.05, "test error to reach, on all inputs", above=0, below=1)
+    p: float = setting(0.5, "share of data sets with which it must be reached", above=0, below=1)
+    rate: float = setting(0.003, "Adam's rate", above=0)
+    batch_size: int = setting(50, "examples per step", least=1)
+    budget: int = setting(5000, "steps after which a trial has failed", least=1)
+    check_every: int = setting(50, "steps between two tests", least=1)
 
 
 @experiment("approximation/circuit-learning")
@@ -58,7 +73,7 @@ class CircuitLearning(Experiment[Settings]):
 
     title = "Wider networks need no more samples to learn a circuit"
     question = "How many labelled inputs of a small circuit does a network need, and how does that grow with its width?"
-    source = SOURCE
+    source = "SM paper, Theorem 3.1"
     scales = {
         "smoke": Settings(widths=(16,), sizes=(100, 400), penalties=(0.0,), trials=2, budget=200),
         "laptop": Settings(sizes=(50, 71, 100, 141, 200, 400), budget=2500),
@@ -73,8 +88,7 @@ class CircuitLearning(Experiment[Settings]):
         "all of them are the test: at large n most of them have been seen.",
     )
 
-    def trials(self, settings: Settings) -> list[Trials]:
-        _check(settings)
+    def trials(self, settings: Settings) -> Iterator[Trials]:
         task = circuit_function(random_circuit(settings.inputs, settings.gates, settings.layers, settings.circuit))
         stopping = Stopping(
             budget=settings.budget,
@@ -82,124 +96,107 @@ class CircuitLearning(Experiment[Settings]):
             check_every=settings.check_every,
             validation="exact",
         )
-        cohorts = []
-        for width in settings.widths:
+        for width, penalty in itertools.product(settings.widths, settings.penalties):
             regime = Offline(settings.sizes[0], settings.batch_size)
-            training = Training(Adam(settings.rate), regime, stopping, "logistic", settings.penalties[0])
+            training = Training(Adam(settings.rate), regime, stopping, "logistic", penalty)
             trial = Trial(task, Mlp(width, output_bias=True), training)
-            axes: dict[str, list[Any]] = {PENALTY: list(settings.penalties), SIZE: list(settings.sizes)}
-            cohorts += sweep(trial, **axes, seed=range(settings.trials))
-        return cohorts
+            label = {"penalty": penalty, "width": width}
+            yield from sweep(trial, seed=range(settings.trials), label=label, **{SIZE: settings.sizes})
 
-    def claims(self, results: Results[Settings]) -> list[Claim]:
-        return [_claim(results.settings, penalty, counts) for penalty, counts in success(results).items()]
+    def claims(self, tables: Tables[Settings], say: Claims) -> None:
+        settings = tables.settings
+        for penalty, counts in success(tables["trials"]).items():
+            missing = [width for width in (NARROW, WIDE) if width not in counts]
+            n = samples(counts, penalty, settings.p)
+            growth = unknown_estimate("not measured") if missing else n.at(WIDE) / n.at(NARROW)
+            say(
+                f"growth-{penalty:g}",
+                f"With the penalty {penalty:g}‖θ‖: {WIDE} hidden units need less than three times the samples of "
+                f"{NARROW}.",
+                growth,
+                f"n({WIDE}) / n({NARROW}), samples with which {settings.p:.0%} of data sets lead to "
+                f"{settings.error:.0%} test error",
+                at_most=3.0,
+                source_value=f"logarithmic growth; ln {WIDE}/ln {NARROW} = {math.log(WIDE) / math.log(NARROW):g}",
+                needs=[
+                    need(settings.trials, FEWEST, "data sets per width and size"),
+                    need(2 - len(missing), 2, f"of the widths {NARROW} and {WIDE}, which are compared"),
+                ],
+            )
 
-    def figures(self, results: Results[Settings]) -> list[Figure]:
-        return [_figure(results.settings, success(results))]
+    def figures(self, tables: Tables[Settings]) -> Iterator[Figure]:
+        settings, found = tables.settings, success(tables["trials"])
+        chart = Chart(
+            "samples",
+            "Samples to learn a circuit against width",
+            headline="Samples that networks of different width need to learn a circuit",
+            source=self.source,
+            columns=2,
+            width=9.8,
+            height=4.2,
+        )
+        widths, last = settings.widths, list(found)[-1]
+        left = chart.panel(
+            x="hidden units w",
+            y=f"samples n(w) to {settings.error:.0%} test error",
+            log="xy",
+            xticks=widths,
+            ylim=(0.7 * settings.sizes[0], 1.5 * settings.sizes[-1]),
+        )
+        right = chart.panel(
+            title=f"success rates, λ = {last:g}",
+            x="sample size n",
+            y="share of data sets that suffice",
+            log="x",
+            xticks=settings.sizes,
+        )
+        data = []
+        for place, ((penalty, counts), color) in enumerate(zip(found.items(), COLORS, strict=False)):
+            n = samples(counts, penalty, settings.p)
+            shifted = Curve(n.x * 1.04**place, n.y)  # so that intervals do not hide one another
+            left.curve(shifted, f"λ = {penalty:g}", color=color, key="legend")
+            data.append(_data(penalty, counts, n))
+        for width, given in found[last].items():
+            cells = as_cells(given)
+            right.line(cells.sizes, cells.rates, f"w = {width}", key="legend", **SOLID)
+        first = n.y[0].value
+        if math.isfinite(first) and n.x[0] > 1:
+            grown = [first * math.log(width) / math.log(n.x[0]) for width in n.x]
+            left.line(n.x, grown, "∝ ln w", color=figures.MUTED, style=":", key="legend")
+        left.legend(loc="upper right")
+        right.legend(loc="upper left")
+        right.reference(settings.p, "n(w)")
+        yield chart.figure(
+            f"A random circuit of {settings.inputs} inputs and q = {settings.layers} layers, learned by networks of "
+            f"one hidden layer with Adam and the penalty λ‖θ‖ ({settings.trials} data sets per width and size, up to "
+            f"{settings.budget:,} steps). Left: the sample size at which {settings.p:.0%} of data sets lead to a test "
+            f"error of {settings.error:.0%} or less, with 95% intervals; dotted: growth with ln w, the theorem's. "
+            "Right: the rates behind it. An open triangle is beyond the largest size.",
+            pl.concat(data),
+        )
 
 
-def _check(settings: Settings) -> None:
-    require_integer("inputs", settings.inputs, 1, 16)
-    for name in ("gates", "trials", "batch_size"):
-        require_integer(name, getattr(settings, name), 1)
-    require_integer("layers", settings.layers, 2)
-    require_integer("circuit", settings.circuit, 0)
-    require_increasing("widths", settings.widths, 1)
-    require_increasing("sizes", settings.sizes, 1, 2)
-    require_increasing("penalties", settings.penalties, 0)
-    require_fraction("error", settings.error)
-    require_fraction("p", settings.p)
-    require(settings.rate > 0, f"rate must be positive; got rate={settings.rate}")
+def success(trials: pl.DataFrame) -> dict[float, dict[int, Counts]]:
+    """{λ: {w: {n: whether each data set sufficed}}} of a table of trials."""
+    solved = trials.with_columns(solved=pl.col("outcome") == "converged")
+    return {
+        penalty: {
+            width: {n: cell["solved"].to_numpy() for n, cell in groups(cells, SIZE).items()}
+            for width, cells in groups(rows, "width").items()
+        }
+        for penalty, rows in groups(solved, "penalty").items()
+    }
 
 
-def success(results: Results[Settings]) -> dict[float, dict[int, Counts]]:
-    """{λ: {w: {n: (successes, trials)}}} of a table of trials."""
-    solved = (pl.col("outcome") == "converged").sum()
-    cells = results.table.group_by(PENALTY, WIDTH, SIZE).agg(solved.alias("solved"), pl.len().alias("trials"))
-    found: dict[float, dict[int, Any]] = {}
-    for weight, width, size, hits, trials in cells.sort(PENALTY, WIDTH, SIZE).iter_rows():
-        penalty = min(results.settings.penalties, key=lambda given: abs(given - weight))  # the table has float32
-        found.setdefault(penalty, {}).setdefault(width, {})[size] = (hits, trials)
-    return found
-
-
-def samples(counts: dict[int, Counts], p: float) -> Measured:
+def samples(counts: Mapping[int, Counts], penalty: float, p: float) -> Curve:
     """n(w) at each width."""
-    return from_counts(counts, p)
+    return curve({w: crossing(cells, p, sample=f"λ={penalty:g}, w={w}") for w, cells in counts.items()})
 
 
-def _claim(settings: Settings, penalty: float, counts: dict[int, Counts]) -> Claim:
-    trials = sum(number for cells in counts.values() for _, number in cells.values())
-    missing = [width for width in (NARROW, WIDE) if width not in counts]
-    reason = f"widths {NARROW} and {WIDE} are compared; {missing[0]} is not among them" if missing else ""
-    if settings.trials < FEWEST:
-        reason = f"{settings.trials} data sets per width and size; a verdict needs {FEWEST}"
-    found = Interval(math.nan, 0.0, math.inf, 0.95, "not measured")
-    if not missing:
-        measured = samples(counts, settings.p)
-        found = ratio(measured, WIDE, measured, NARROW)
-    return claim(
-        f"growth-{penalty:g}",
-        f"With the penalty {penalty:g}‖θ‖: {WIDE} hidden units need less than three times the samples of {NARROW}.",
-        source=SOURCE,
-        statistic=f"n({WIDE}) / n({NARROW}), samples with which {settings.p:.0%} of data sets lead to "
-        f"{settings.error:.0%} test error",
-        interval=found,
-        at_most=3.0,
-        trials=trials,
-        source_value=f"logarithmic growth; ln {WIDE}/ln {NARROW} = {math.log(WIDE) / math.log(NARROW):g}",
-        enough=not reason,
-        too_small=reason,
-    )
-
-
-def _figure(settings: Settings, found: dict[float, dict[int, Counts]]) -> Figure:
-    fig, (left, right) = figures.new_figure(
-        "Samples that networks of different width need to learn a circuit", width=9.8, height=4.2, ncols=2
-    )
-    rows: list[dict[str, Any]] = []
-    shift = 1.0
-    for (penalty, counts), color in zip(found.items(), COLORS, strict=False):
-        ends = [crossing(cells, settings.p, seed=place).interval for place, cells in enumerate(counts.values())]
-        shifted = [width * shift for width in counts]
-        low, value, high = ([getattr(end, name) for end in ends] for name in ("low", "value", "high"))
-        figures.interval_band(left, shifted, low, value, high, color=color, label=f"λ = {penalty:g}")
-        shift *= 1.04
-        for (width, cells), end in zip(counts.items(), ends, strict=True):
-            rows += [
-                {"penalty": penalty, "width": width, "n": n, "successes": hits, "trials": trials, "n_width": end.value,
-                 "n_low": end.low, "n_high": end.high}
-                for n, (hits, trials) in cells.items()
-            ]  # fmt: skip
-    penalty, counts = list(found.items())[-1]
-    for place, (width, cells) in enumerate(counts.items()):
-        sizes = list(cells)
-        rates = [hits / trials for hits, trials in cells.values()]
-        shade = figures.PALETTE[place % len(figures.PALETTE)]
-        right.plot(sizes, rates, color=shade, marker="o", markersize=4, label=f"w = {width}")
-    widths = list(counts)
-    first = crossing(counts[widths[0]], settings.p).interval.value
-    if math.isfinite(first) and widths[0] > 1:
-        grown = [first * math.log(width) / math.log(widths[0]) for width in widths]
-        left.plot(widths, grown, color=figures.MUTED, linestyle=":", linewidth=1.2, label="∝ ln w")
-    figures.legend(left, loc="upper right")
-    figures.legend(right, loc="upper left")
-    figures.source_line(right, settings.p, "n(w)")
-    figures.log_axis_labels(left, "x", values=widths)
-    figures.log_axis_labels(left, "y")
-    left.set_ylim(0.7 * settings.sizes[0], 1.5 * settings.sizes[-1])
-    figures.log_axis_labels(right, "x", values=settings.sizes)
-    left.set_xlabel("hidden units w")
-    left.set_ylabel(f"samples n(w) to {settings.error:.0%} test error")
-    right.set_xlabel("sample size n")
-    right.set_ylabel("share of data sets that suffice")
-    figures.panel_title(right, f"success rates, λ = {penalty:g}")
-    figures.source_note(fig, SOURCE)
-    caption = (
-        f"A random circuit of {settings.inputs} inputs and q = {settings.layers} layers, learned by networks of one "
-        f"hidden layer with Adam and the penalty λ‖θ‖ ({settings.trials} data sets per width and size, up to "
-        f"{settings.budget:,} steps). Left: the sample size at which {settings.p:.0%} of data sets lead to a test "
-        f"error of {settings.error:.0%} or less, with 95% intervals; dotted: growth with ln w, the theorem's. Right: "
-        "the rates behind it. An open triangle is beyond the largest size."
-    )
-    return Figure("samples", "Samples to learn a circuit against width", caption, fig, pl.DataFrame(rows))
+def _data(penalty: float, counts: Mapping[int, Counts], n: Curve) -> pl.DataFrame:
+    """A row per width and size: counts, and n(w) with its interval."""
+    return pl.DataFrame(
+        {"penalty": penalty, "width": width, "n": size, "successes": int(hits.sum()), "trials": len(hits),
+         "n_width": n.at(width).value, "n_low": n.at(width).low, "n_high": n.at(width).high}
+        for width, cells in counts.items() for size, hits in cells.items()
+    )  # fmt: skip

@@ -7,45 +7,47 @@ dimension with the number itself.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from krogh.errors import require_integer
-from krogh.experiments.approximation.common import NO_EXPERIMENTS, in_words
-from krogh.experiments.theorems import Demonstration, Tables, exact, largest, require_increasing
-from krogh.lab import Claim, Figure, claim, experiment, figures, setting
+from krogh.experiments.approximation.common import NO_EXPERIMENTS, SOLID, effort, in_words
+from krogh.lab import Chart, Claims, Estimate, Experiment, Figure, Results, Tables, experiment, figures, setting
+from krogh.lab.estimate import exact, largest
+from krogh.lab.experiment import Measures
 from krogh.tasks.circuits import and_ladder
 from krogh.theory.all_layer import attack, certify_circuit, flips, perturbation_norm, subject_of
 from krogh.theory.compilers import compile_circuit, dense_parameters
 from krogh.theory.predictions.approximation import feedforward_vc, sm_samples
-from krogh.theory.predictions.inputs import check_open
 
-SOURCE = "SM paper, Theorem 3.1 and Lemma 2.3"
 ROUNDING = 1e-9
 """Of numbers in float64 that must not change at all."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    gates: int = setting(6, "gates r in a layer of the AND-ladder")
-    layers: int = setting(5, "layers q of the AND-ladder")
-    multiples: tuple[int, ...] = setting((1, 4, 16, 64), "widths, as multiples of the least that does, 2r")
-    restarts: int = setting(6, "random directions that an attack starts from")
-    refinements: int = setting(30, "rounds in which each of them is improved")
-    epsilon: float = setting(0.1, "error ε of the sample sizes")
-    seed: int = setting(0, "of the attacks")
+    gates: int = setting(6, "gates r in a layer of the AND-ladder", least=2)
+    layers: int = setting(5, "layers q of the AND-ladder", least=2)
+    multiples: tuple[int, ...] = setting(
+        (1, 4, 16, 64), "widths, as multiples of the least that does, 2r", increasing=True, fewest=2, least=1
+    )
+    restarts: int = setting(6, "random directions that an attack starts from", least=1)
+    refinements: int = setting(30, "rounds in which each of them is improved", least=0)
+    epsilon: float = setting(0.1, "error ε of the sample sizes", above=0)
+    seed: int = setting(0, "of the attacks", least=0)
 
 
 @experiment("approximation/circuit-width")
-class CircuitWidth(Demonstration[Settings]):
+class CircuitWidth(Experiment[Settings]):
     """Margin, norm and sample size of a circuit's network against its width."""
 
     title = "A wider network of a circuit has the same margin, and needs hardly more samples"
     question = "What happens to margin and sample size when a circuit's network is much wider than it must be?"
-    source = SOURCE
+    source = "SM paper, Theorem 3.1 and Lemma 2.3"
     scales = {
         "smoke": Settings(layers=3, multiples=(1, 4), restarts=3, refinements=10),
         "laptop": Settings(multiples=(1, 4, 16)),
@@ -60,25 +62,106 @@ class CircuitWidth(Demonstration[Settings]):
         "Sample sizes are orders: constants are 1 and logarithms of them left out. Only how they grow means something.",
     )
 
-    def check(self, settings: Settings) -> None:
-        require_integer("gates", settings.gates, 2)
-        require_integer("layers", settings.layers, 2)
-        require_increasing("multiples", settings.multiples, 1, 2)
-        for name, least in (("restarts", 1), ("refinements", 0), ("seed", 0)):
-            require_integer(name, getattr(settings, name), least)
-        check_open("epsilon", settings.epsilon, 0)
+    def measure(self, results: Results[Settings]) -> Measures:
+        return {"widths": functools.partial(margins, results.settings)}
 
-    def measure(self, settings: Settings) -> Tables:
-        return {"widths": pl.DataFrame(_rows(settings))}
+    def claims(self, tables: Tables[Settings], say: Claims) -> None:
+        table = tables["widths"]
+        widths = f"w = {in_words(table['width'].to_list())}"
+        grown, more = (table[name][-1] / table[name][0] for name in ("sm_samples", "parameters"))
+        say(
+            "attack",
+            f"The attack, started anew at each width, finds the same margin within 5% ({widths}).",
+            _change(table["attack"]),
+            "largest |attack / attack at the least width − 1|",
+            at_most=0.05,
+            source_value="unchanged",
+        )
+        say(
+            "best-attack",
+            f"The smallest perturbation known at each width changes by less than 5% ({widths}).",
+            _change(table["best"]),
+            "largest |smallest perturbation / that at the least width − 1|",
+            at_most=0.05,
+            source_value="unchanged",
+        )
+        say(
+            "certificate",
+            f"The certificate changes by less than 5% ({widths}).",
+            _change(table["certificate"]),
+            "largest |certificate / certificate at the least width − 1|",
+            at_most=0.05,
+            source_value="unchanged",
+        )
+        say(
+            "certificate-below",
+            "At every width the certificate is no larger than the smallest perturbation known.",
+            largest(table["certificate"] / table["best"]),
+            "largest certificate / smallest perturbation",
+            at_most=1.0,
+            source_value="≤ 1",
+        )
+        say(
+            "logarithm",
+            f"The sample size of Lemma 2.3 changes through ln p only: {grown:.3g}-fold where p grows {more:,.0f}-fold.",
+            _change(table["complexity"] / table["parameters"].log()),
+            "largest relative change of the leading term α² ln p/γ², over ln p",
+            at_most=ROUNDING,
+            source_value="0",
+        )
+        say(
+            "vc-faster",
+            "Bounds by the VC dimension grow faster with the width.",
+            exact(table["vc_samples"][-1] / table["vc_samples"][0] / grown, len(table)),
+            "growth of the VC bound / growth of Lemma 2.3's",
+            above=1.0,
+            source_value="polynomial in w against logarithmic",
+        )
 
-    def judge(self, settings: Settings, tables: Tables) -> list[Claim]:
-        return _claims(settings, tables["widths"])
+    def figures(self, tables: Tables[Settings]) -> Iterator[Figure]:
+        settings, table = tables.settings, tables["widths"]
+        chart = Chart(
+            "width",
+            "Margin and sample size against width",
+            headline=self.title,
+            source=self.source,
+            columns=2,
+            width=9.6,
+        )
+        w, axes = table["width"], {"x": "width w of the network (units)", "log": "xy", "xticks": table["width"]}
+        left = chart.panel(y="all-layer margin ρ (ℓ2 norm)", **axes)
+        left.line(w, table["best"], "smallest perturbation known", color=figures.BLUE, key="legend", **SOLID)
+        left.dots(w, table["attack"], "attack at this width", color=figures.SKY, markersize=8, alpha=1, zorder=1.5)
+        for column, label, color, style in (
+            ("certificate", "certificate", figures.GREEN, "--"),
+            ("theorem", "Theorem D.6", figures.MUTED, ":"),
+        ):
+            left.line(w, table[column], label, color=color, style=style, width=1.7, key="legend", marker="v")
+        left.ax.margins(y=0.25)
+        left.legend(loc="center right")
+        right = chart.panel(y="samples, relative to the least width", **axes)
+        for column, label, color in (
+            ("sm_samples", "Lemma 2.3: ∝ ln p", figures.BLUE),
+            ("vc_samples", "VC dimension: ∝ p ln p", figures.VERMILLION),
+        ):
+            right.line(w, table[column] / table[column][0], label, color=color, side="above", **SOLID)
+        right.ax.margins(x=0.3, y=0.15)
+        yield chart.figure(
+            f"AND-ladder of r = {settings.gates} gates in q = {settings.layers} layers, all inputs 1, as networks that "
+            "are wider than they must be; all weights are perturbed, those of further units too. Left: bounds on the "
+            f"margin (attacks of {settings.restarts} starts × {settings.refinements} rounds). Right: sample sizes "
+            "relative to the narrowest network's; their absolute values are orders.",
+            table,
+        )
 
-    def draw(self, settings: Settings, tables: Tables) -> list[Figure]:
-        return [_figure(settings, tables["widths"])]
+
+def _change(values: pl.Series) -> Estimate:
+    """By how much values change from the first one, relatively and at most."""
+    return largest((values / values[0] - 1).abs())
 
 
-def _rows(settings: Settings) -> list[dict[str, Any]]:
+def margins(settings: Settings) -> pl.DataFrame:
+    """A row per width: what an attack finds there, the best known, the certificate, sample sizes."""
     compiled = compile_circuit(and_ladder(settings.gates, settings.layers))
     subject = subject_of(compiled, np.ones((1, settings.gates)))
     (x,), (y,) = subject.inputs, subject.labels
@@ -87,15 +170,7 @@ def _rows(settings: Settings) -> list[dict[str, Any]]:
         network = compiled.network.padded(multiple * compiled.network.needed_width)
         parameters = dense_parameters(network, network.width)
         certificate = certify_circuit(parameters)
-        found = attack(
-            subject.output,
-            parameters,
-            x,
-            y,
-            restarts=settings.restarts,
-            refinements=settings.refinements,
-            seed=settings.seed,
-        )
+        found = attack(subject.output, parameters, x, y, **effort(settings))
         if found.perturbation is not None:
             known.append(found.perturbation)
         wide = [filled(narrow, parameters) for narrow in known]
@@ -117,7 +192,7 @@ def _rows(settings: Settings) -> list[dict[str, Any]]:
                 "vc_samples": feedforward_vc(network.parameters, network.depth, settings.epsilon)["samples"],
             }
         )
-    return rows
+    return pl.DataFrame(rows)
 
 
 def filled(narrow: dict[str, Any], wide: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -127,109 +202,3 @@ def filled(narrow: dict[str, Any], wide: dict[str, Any]) -> dict[str, np.ndarray
         found[name] = np.zeros_like(array)
         found[name][tuple(slice(size) for size in narrow[name].shape)] = narrow[name]
     return found
-
-
-def _claims(settings: Settings, table: pl.DataFrame) -> list[Claim]:
-    widths = f"w = {in_words(table['width'].to_list())}"
-    shared: dict[str, Any] = {"source": SOURCE, "trials": len(table)}
-
-    def change(values: pl.Series) -> Any:
-        return exact(largest((values / values[0] - 1).abs().to_numpy()))
-
-    grown = table["sm_samples"][-1] / table["sm_samples"][0]
-    return [
-        claim(
-            "attack",
-            f"The attack, started anew at each width, finds the same margin within 5% ({widths}).",
-            statistic="largest |attack / attack at the least width − 1|",
-            interval=change(table["attack"]),
-            at_most=0.05,
-            source_value="unchanged",
-            **shared,
-        ),
-        claim(
-            "best-attack",
-            f"The smallest perturbation known at each width changes by less than 5% ({widths}).",
-            statistic="largest |smallest perturbation / that at the least width − 1|",
-            interval=change(table["best"]),
-            at_most=0.05,
-            source_value="unchanged",
-            **shared,
-        ),
-        claim(
-            "certificate",
-            f"The certificate changes by less than 5% ({widths}).",
-            statistic="largest |certificate / certificate at the least width − 1|",
-            interval=change(table["certificate"]),
-            at_most=0.05,
-            source_value="unchanged",
-            **shared,
-        ),
-        claim(
-            "certificate-below",
-            "At every width the certificate is no larger than the smallest perturbation known.",
-            statistic="largest certificate / smallest perturbation",
-            interval=exact(largest((table["certificate"] / table["best"]).to_numpy())),
-            at_most=1.0,
-            source_value="≤ 1",
-            **shared,
-        ),
-        claim(
-            "logarithm",
-            f"The sample size of Lemma 2.3 changes through ln p only: {grown:.3g}-fold where p grows "
-            f"{table['parameters'][-1] / table['parameters'][0]:,.0f}-fold.",
-            statistic="largest relative change of the leading term α² ln p/γ², over ln p",
-            interval=change(table["complexity"] / table["parameters"].log()),
-            at_most=ROUNDING,
-            source_value="0",
-            **shared,
-        ),
-        claim(
-            "vc-faster",
-            "Bounds by the VC dimension grow faster with the width.",
-            statistic="growth of the VC bound / growth of Lemma 2.3's",
-            interval=exact(table["vc_samples"][-1] / table["vc_samples"][0] / grown),
-            above=1.0,
-            source_value="polynomial in w against logarithmic",
-            **shared,
-        ),
-    ]
-
-
-def _figure(settings: Settings, table: pl.DataFrame) -> Figure:
-    fig, (left, right) = figures.new_figure(
-        "A wider network of a circuit has the same margin, and needs hardly more samples",
-        width=9.6,
-        height=4.0,
-        ncols=2,
-    )
-    w = table["width"].to_list()
-    left.plot(w, table["best"], color=figures.BLUE, marker="o", label="smallest perturbation known")
-    left.plot(w, table["attack"], color=figures.SKY, marker="o", linestyle="none", markersize=8, zorder=1.5,
-              label="attack at this width")  # fmt: skip
-    left.plot(w, table["certificate"], color=figures.GREEN, marker="v", linestyle="--", label="certificate")
-    left.plot(w, table["theorem"], color=figures.MUTED, marker="v", linestyle=":", label="Theorem D.6")
-    left.set_ylabel("all-layer margin ρ (ℓ2 norm)")
-    figures.legend(left, loc="center right")
-    for column, color, label in (
-        ("sm_samples", figures.BLUE, "Lemma 2.3: ∝ ln p"),
-        ("vc_samples", figures.VERMILLION, "VC dimension: ∝ p ln p"),
-    ):
-        grown = (table[column] / table[column][0]).to_list()
-        right.plot(w, grown, color=color, marker="o")
-        figures.direct_label(right, w, grown, label, color=color, side="above")
-    right.set_ylabel("samples, relative to the least width")
-    for ax in (left, right):
-        figures.log_axis_labels(ax, "x", values=w)
-        figures.log_axis_labels(ax, "y")
-        ax.set_xlabel("width w of the network (units)")
-    left.margins(y=0.25)
-    right.margins(x=0.3, y=0.15)
-    figures.source_note(fig, SOURCE)
-    caption = (
-        f"AND-ladder of r = {settings.gates} gates in q = {settings.layers} layers, all inputs 1, as networks that are "
-        "wider than they must be; all weights are perturbed, those of further units too. Left: bounds on the margin "
-        f"(attacks of {settings.restarts} starts × {settings.refinements} rounds). Right: sample sizes relative to the "
-        "narrowest network's; their absolute values are orders."
-    )
-    return Figure("width", "Margin and sample size against width", caption, fig, table)

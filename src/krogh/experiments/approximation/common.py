@@ -1,26 +1,35 @@
-"""What the experiments on networks written by hand share: where claims come from, and how comparisons are worded."""
+"""What the experiments on networks written by hand share: words, marks, and how hard an attack tries."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
+from typing import Any
 
-from krogh.errors import require, unknown
+import numpy as np
+from numpy.typing import ArrayLike
 
-SOURCE = "SM paper"
+from krogh.lab import Estimate, figures
+from krogh.lab.charts import Panel
+from krogh.lab.estimate import exact
+
 NO_EXPERIMENTS = (
     "The SM paper reports no experiments. Values beside ours were computed beforehand from its constructions, with "
     "other code; thresholds are those that were set for these experiments then."
 )
-CORRECTED = {True: "with correction", False: "without correction"}
+CORRECTIONS = {True: ("with correction", figures.BLUE), False: ("without correction", figures.VERMILLION)}
+SOLID: dict[str, Any] = {"style": "-", "width": 1.7, "marker": "o", "markersize": 4}
+"""The look of a line through values that were computed at each of its points."""
 
 
-def check_choices(word: str, given: Sequence[str], allowed: Sequence[str], fewest: int = 1) -> None:
-    """Refuse a choice there is not, one made twice, and too few."""
-    for value in given:
-        if value not in allowed:
-            raise unknown(word.removesuffix("s"), str(value), allowed)
-    require(len(set(given)) == len(given), f"{word} must not repeat a value; got {word}={tuple(given)}")
-    require(len(given) >= fewest, f"{word} must name at least {fewest}; got {word}={tuple(given)}")
+def effort(settings: Any) -> dict[str, Any]:
+    """How hard an attack tries: `restarts` directions, each improved in `refinements` rounds, from a `seed`."""
+    return {name: getattr(settings, name) for name in ("restarts", "refinements", "seed")}
+
+
+def variation(values: ArrayLike) -> Estimate:
+    """The largest of some numbers over the least of them, less 1; NaN of none."""
+    numbers = np.asarray(values, np.float64)
+    return exact(numbers.max() / numbers.min() - 1 if numbers.size else np.nan, numbers.size)
 
 
 def in_words(numbers: Sequence[float]) -> str:
@@ -28,3 +37,9 @@ def in_words(numbers: Sequence[float]) -> str:
     if len(numbers) > 6:
         return f"{numbers[0]:g} to {numbers[-1]:g}"
     return ", ".join(f"{number:g}" for number in numbers)
+
+
+def draw_beforehand(panel: Panel, known: Mapping[int, float], places: Container[int]) -> None:
+    """Values that were computed beforehand as crosses, at the places that were measured."""
+    shown = {place: value for place, value in known.items() if place in places}
+    panel.ax.plot(list(shown), list(shown.values()), "x", color=figures.INK, markersize=7, zorder=4)

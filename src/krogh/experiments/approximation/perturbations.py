@@ -7,17 +7,19 @@ without a limit on the size bounds the margin from above: the certificate may no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from krogh.errors import require_integer
-from krogh.experiments.approximation.common import NO_EXPERIMENTS, check_choices
-from krogh.experiments.theorems import Demonstration, Tables, exact, largest
-from krogh.lab import Claim, Figure, claim, experiment, figures, setting
+from krogh.errors import require
+from krogh.experiments.approximation.common import NO_EXPERIMENTS
+from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
+from krogh.lab.estimate import exact, largest
+from krogh.lab.experiment import Measures
 from krogh.tasks.circuits import (
     Circuit,
     LayeredCircuit,
@@ -32,9 +34,7 @@ from krogh.tasks.machines import load_machine, require_halts
 from krogh.theory.all_layer import Scan, attack, certify, subject_of, trial_perturbations
 from krogh.theory.compilers.circuits import CompiledCircuit, compile_circuit
 from krogh.theory.compilers.machines import CompiledMachine, compile_machine
-from krogh.theory.predictions.inputs import check_open
 
-SOURCE = "SM paper, Theorem D.6"
 CIRCUITS: Mapping[str, Callable[[], Circuit | LayeredCircuit]] = {
     "parity of 4": lambda: parity_circuit(4),
     "adder of 2 bits": lambda: adder(2),
@@ -59,28 +59,32 @@ KINDS = {"circuit": figures.BLUE, "machine": figures.VERMILLION}
 
 @dataclass(frozen=True)
 class Settings:
-    circuits: tuple[str, ...] = setting(tuple(CIRCUITS), "circuits, each with and without correction")
-    machines: tuple[str, ...] = setting(tuple(MACHINES), "machines of the library")
-    share: float = setting(0.5, "norm of a perturbation, as a share of the certified margin")
-    inputs: int = setting(4, "inputs of each circuit that are tried")
-    random: int = setting(10_000, "random perturbations of each network")
-    adversarial: int = setting(100, "perturbations by gradient descent of each network")
-    machine_random: int = setting(10_000, "random perturbations of each machine")
-    machine_adversarial: int = setting(100, "perturbations by gradient descent of each machine")
-    restarts: int = setting(12, "random directions that an attack on a circuit starts from")
-    refinements: int = setting(60, "rounds in which each of them is improved")
-    machine_restarts: int = setting(12, "the same for machines")
-    machine_refinements: int = setting(20, "the same for machines")
-    seed: int = setting(0, "of inputs, perturbations and attacks")
+    circuits: tuple[str, ...] = setting(
+        tuple(CIRCUITS), "circuits, each with and without correction", among=CIRCUITS, distinct=True, fewest=0
+    )
+    machines: tuple[str, ...] = setting(
+        tuple(MACHINES), "machines of the library", among=MACHINES, distinct=True, fewest=0
+    )
+    share: float = setting(0.5, "norm of a perturbation, as a share of the certified margin", above=0, below=1)
+    inputs: int = setting(4, "inputs of each circuit that are tried", least=1)
+    random: int = setting(10_000, "random perturbations of each network", least=1)
+    adversarial: int = setting(100, "perturbations by gradient descent of each network", least=1)
+    machine_random: int = setting(10_000, "random perturbations of each machine", least=1)
+    machine_adversarial: int = setting(100, "perturbations by gradient descent of each machine", least=1)
+    restarts: int = setting(12, "random directions that an attack on a circuit starts from", least=1)
+    refinements: int = setting(60, "rounds in which each of them is improved", least=0)
+    machine_restarts: int = setting(12, "the same for machines", least=1)
+    machine_refinements: int = setting(20, "the same for machines", least=0)
+    seed: int = setting(0, "of inputs, perturbations and attacks", least=0)
 
 
 @experiment("approximation/perturbations")
-class Perturbations(Demonstration[Settings]):
+class Perturbations(Experiment[Settings]):
     """Perturbations of half the certified size, and attacks, on compiled circuits and machines."""
 
     title = "No perturbation of half the certified size changes an output of a compiled network"
     question = "Do certified margins of compiled circuits and machines withstand random and adversarial perturbations?"
-    source = SOURCE
+    source = "SM paper, Theorem D.6"
     scales = {
         "smoke": Settings(
             circuits=("parity of 4",), machines=(), inputs=2, random=200, adversarial=8, restarts=4, refinements=8
@@ -102,38 +106,105 @@ class Perturbations(Demonstration[Settings]):
     )
 
     def check(self, settings: Settings) -> None:
-        check_choices("circuits", settings.circuits, tuple(CIRCUITS), fewest=0)
-        check_choices("machines", settings.machines, tuple(MACHINES), fewest=0)
-        check_choices("networks", (*settings.circuits, *settings.machines), (*CIRCUITS, *MACHINES))
-        for name in ("inputs", "random", "adversarial", "machine_random", "machine_adversarial"):
-            require_integer(name, getattr(settings, name), 1)
-        for name in ("restarts", "machine_restarts"):
-            require_integer(name, getattr(settings, name), 1)
-        for name in ("refinements", "machine_refinements", "seed"):
-            require_integer(name, getattr(settings, name), 0)
-        check_open("share", settings.share, 0, 1)
+        named = settings.circuits or settings.machines
+        require(named, "circuits and machines must name at least one network; got circuits=() and machines=()")
 
-    def measure(self, settings: Settings) -> Tables:
-        rows = [
-            _row(name, _circuit(name, correction), _bits(name, settings), settings)
-            for name in settings.circuits
-            for correction in (True, False)
-        ]
-        rows += [_row(name, _machine(name), list(MACHINES[name]), settings) for name in settings.machines]
-        return {"networks": pl.DataFrame(rows)}
+    def measure(self, results: Results[Settings]) -> Measures:
+        return {"networks": functools.partial(networks, results.settings)}
 
-    def judge(self, settings: Settings, tables: Tables) -> list[Claim]:
-        return _claims(settings, tables["networks"])
+    def claims(self, tables: Tables[Settings], say: Claims) -> None:
+        table = tables["networks"]
+        for kind, own in groups(table, "kind").items():
+            random, adversarial = int(own["random"].sum()), int(own["adversarial"].sum())
+            tried = f"{len(own)} networks of {kind}s, {random:,} random and {adversarial:,} adversarial perturbations"
+            about = say.about(
+                f"{kind}s-",
+                tried,
+                needs=[
+                    need(random, RANDOM, "random perturbations"),
+                    need(adversarial, ADVERSARIAL, "adversarial perturbations"),
+                ],
+            )
+            about(
+                "unchanged",
+                f" of {tables.settings.share:g} times the certified margin: no output changes.",
+                exact(int(own["flips"].sum()), random + adversarial),
+                "changed outputs",
+                at_most=0,
+                source_value="0",
+            )
+            about(
+                "change",
+                ": no output, of ±1, moves by 1.",
+                exact(np.max(own["change"].to_numpy()), random + adversarial),
+                "largest change of an output towards the wrong side",
+                at_most=1.0,
+                source_value="< 1",
+            )
+        say(
+            "certificate-below",
+            f"On all {len(table)} networks the certificate is no larger than what an attack finds.",
+            largest(table["certificate"] / table["attack"]),
+            "largest certificate / attack",
+            at_most=1.0,
+            source_value="≤ 1",
+        )
 
-    def draw(self, settings: Settings, tables: Tables) -> list[Figure]:
-        return [_figure(settings, tables["networks"])]
+    def figures(self, tables: Tables[Settings]) -> Iterator[Figure]:
+        settings, table = tables.settings, tables["networks"]
+        chart = Chart(
+            "perturbations",
+            "Certified and attacked margins of compiled networks",
+            headline="Between what is certified and what an attack finds lies the margin",
+            source=self.source,
+            width=8.4,
+            height=1.5 + 0.33 * len(table),
+        )
+        panel = chart.panel(x="norm of the perturbation of all weights (ℓ2)", log="x")
+        ax = panel.ax
+        for place, row in enumerate(table.iter_rows(named=True)):
+            color, ends = KINDS[row["kind"]], [row["certificate"], row["attack"]]
+            ax.plot(ends, [place, place], color=color, linewidth=5, alpha=0.35, solid_capstyle="butt")
+            ax.plot(row["certificate"], place, marker="|", color=color, markersize=13, markeredgewidth=2.2)
+            ax.plot(row["attack"], place, marker="x", color=color, markersize=7, markeredgewidth=1.8)
+            ax.plot(row["theorem"], place, marker="v", color=figures.MUTED, markersize=5)
+            ax.plot(row["radius"], place, marker="o", color=figures.INK, markersize=4)
+            text = f"{row['flips']} of {row['random'] + row['adversarial']:,} change an output"
+            figures.direct_label(ax, row["attack"], place, text, color=figures.MUTED)
+        for marker, color, label in (
+            ("v", figures.MUTED, "Theorem D.6"),
+            ("o", figures.INK, f"perturbations tried ({settings.share:g} of the certificate)"),
+            ("|", figures.BLUE, "certificate"),
+            ("x", figures.BLUE, "attack"),
+        ):
+            ax.plot([], [], marker=marker, color=color, linestyle="none", label=label)
+        ax.set_yticks(range(len(table)), table["network"].to_list(), fontsize=8.5)
+        ax.invert_yaxis()
+        low = np.nanmin(table.select("radius", "theorem").to_numpy())
+        ax.set_xlim(low / 2, np.max(table["attack"].to_numpy()) * 30)
+        panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12 - 0.6 / len(table)), ncols=4)
+        yield chart.figure(
+            "Each bar runs from the certified margin to the smallest perturbation that an attack found to change an "
+            f"output, over {settings.inputs} inputs of a circuit (blue) and two words of a machine (red). Dots: the "
+            "size of the perturbations that were tried, random and by gradient descent. Triangles: the bound of "
+            "Theorem D.6 itself, for networks with correction.",
+            table,
+        )
 
 
-def _circuit(name: str, correction: bool) -> CompiledCircuit:
-    return compile_circuit(CIRCUITS[name](), correction=correction)
+def networks(settings: Settings) -> pl.DataFrame:
+    """A row per network: its certificate, what perturbations of a share of it changed, what an attack finds."""
+    rows = [
+        _row(name, compile_circuit(CIRCUITS[name](), correction=correction), bits_of(name, settings), settings)
+        for name in settings.circuits
+        for correction in (True, False)
+    ]
+    return pl.DataFrame(
+        rows + [_row(name, compiled_machine(name), list(MACHINES[name]), settings) for name in settings.machines]
+    )
 
 
-def _bits(name: str, settings: Settings) -> np.ndarray:
+def bits_of(name: str, settings: Settings) -> np.ndarray:
     """All ones, where conjunctions are closest to changing, and other random inputs; all where there are no more."""
     m = CIRCUITS[name]().inputs
     rng = np.random.default_rng([settings.seed, m])
@@ -142,7 +213,8 @@ def _bits(name: str, settings: Settings) -> np.ndarray:
     return ((numbers[:, None] >> np.arange(m)) & 1).astype(np.float64)
 
 
-def _machine(name: str) -> CompiledMachine:
+def compiled_machine(name: str) -> CompiledMachine:
+    """A machine as a network that runs for the steps that its words take."""
     machine, words = load_machine(name), MACHINES[name]
     steps = max(require_halts(machine, words, 1000))
     return compile_machine(machine, steps, input_length=max(map(len, words)), words=words)
@@ -151,6 +223,9 @@ def _machine(name: str) -> CompiledMachine:
 def _row(name: str, network: CompiledCircuit | CompiledMachine, inputs: Any, settings: Settings) -> dict[str, Any]:
     circuit = isinstance(network, CompiledCircuit)
     kind, prefix = ("circuit", "") if circuit else ("machine", "machine_")
+    random, adversarial, restarts, refinements = (
+        getattr(settings, prefix + word) for word in ("random", "adversarial", "restarts", "refinements")
+    )
     output = network.network.outputs - 1 if isinstance(network, CompiledCircuit) else 0
     subject, certificate = subject_of(network, inputs, output), certify(network)
     tried = trial_perturbations(
@@ -159,8 +234,8 @@ def _row(name: str, network: CompiledCircuit | CompiledMachine, inputs: Any, set
         subject.inputs,
         subject.labels,
         settings.share * certificate.value,
-        random=getattr(settings, f"{prefix}random"),
-        adversarial=getattr(settings, f"{prefix}adversarial"),
+        random=random,
+        adversarial=adversarial,
         seed=settings.seed,
     )
     attacks = [
@@ -169,8 +244,8 @@ def _row(name: str, network: CompiledCircuit | CompiledMachine, inputs: Any, set
             subject.parameters,
             x,
             y,
-            restarts=getattr(settings, f"{prefix}restarts"),
-            refinements=getattr(settings, f"{prefix}refinements"),
+            restarts=restarts,
+            refinements=refinements,
             scan=Scan(low=certificate.value / 10, ratio=1.5),
             seed=settings.seed + place,
         )
@@ -192,96 +267,3 @@ def _row(name: str, network: CompiledCircuit | CompiledMachine, inputs: Any, set
         "accepted": sum(subject.labels),
         "inputs": len(subject.inputs),
     }
-
-
-def _claims(settings: Settings, table: pl.DataFrame) -> list[Claim]:
-    found = []
-    for (kind,), own in table.group_by("kind", maintain_order=True):
-        random, adversarial = int(own["random"].sum()), int(own["adversarial"].sum())
-        enough = random >= RANDOM and adversarial >= ADVERSARIAL
-        words = f"{len(own)} networks of {kind}s, {random:,} random and {adversarial:,} adversarial perturbations"
-        shared: dict[str, Any] = {
-            "source": SOURCE,
-            "trials": random + adversarial,
-            "enough": enough,
-            "too_small": f"{random:,} random and {adversarial:,} adversarial perturbations; {RANDOM:,} and "
-            f"{ADVERSARIAL} were asked for",
-        }
-        found += [
-            claim(
-                f"{kind}s-unchanged",
-                f"{words} of {settings.share:g} times the certified margin: no output changes.",
-                statistic="changed outputs",
-                interval=exact(float(own["flips"].sum())),
-                at_most=0,
-                source_value="0",
-                **shared,
-            ),
-            claim(
-                f"{kind}s-change",
-                f"{words}: no output, of ±1, moves by 1.",
-                statistic="largest change of an output towards the wrong side",
-                interval=exact(largest(own["change"].to_numpy())),
-                at_most=1.0,
-                source_value="< 1",
-                **shared,
-            ),
-        ]
-    return [
-        *found,
-        claim(
-            "certificate-below",
-            f"On all {len(table)} networks the certificate is no larger than what an attack finds.",
-            source=SOURCE,
-            statistic="largest certificate / attack",
-            interval=exact(largest((table["certificate"] / table["attack"]).to_numpy())),
-            at_most=1.0,
-            trials=len(table),
-            source_value="≤ 1",
-        ),
-    ]
-
-
-def _figure(settings: Settings, table: pl.DataFrame) -> Figure:
-    fig, ax = figures.new_figure(
-        "Between what is certified and what an attack finds lies the margin", width=8.4, height=1.5 + 0.33 * len(table)
-    )
-    for place, row in enumerate(table.iter_rows(named=True)):
-        color = KINDS[row["kind"]]
-        ax.plot(
-            [row["certificate"], row["attack"]],
-            [place, place],
-            color=color,
-            linewidth=5,
-            alpha=0.35,
-            solid_capstyle="butt",
-        )
-        ax.plot(row["certificate"], place, marker="|", color=color, markersize=13, markeredgewidth=2.2)
-        ax.plot(row["attack"], place, marker="x", color=color, markersize=7, markeredgewidth=1.8)
-        ax.plot(row["theorem"], place, marker="v", color=figures.MUTED, markersize=5)
-        ax.plot(row["radius"], place, marker="o", color=figures.INK, markersize=4)
-        text = f"{row['flips']} of {row['random'] + row['adversarial']:,} change an output"
-        figures.direct_label(ax, row["attack"], place, text, color=figures.MUTED)
-    for marker, color, label in (
-        ("v", figures.MUTED, "Theorem D.6"),
-        ("o", figures.INK, f"perturbations tried ({settings.share:g} of the certificate)"),
-        ("|", figures.BLUE, "certificate"),
-        ("x", figures.BLUE, "attack"),
-    ):
-        ax.plot([], [], marker=marker, color=color, linestyle="none", label=label)
-    ax.set_yticks(range(len(table)), table["network"].to_list(), fontsize=8.5)
-    ax.invert_yaxis()
-    figures.log_axis_labels(ax, "x")
-    low, high = float(table["radius"].min()), float(table["attack"].max())  # type: ignore[arg-type]
-    least = np.nanmin([low, *table["theorem"].to_numpy()])
-    ax.set_xlim(least / 2, high * 30)
-    ax.set_xlabel("norm of the perturbation of all weights (ℓ2)")
-    figures.legend(ax, loc="upper center", bbox_to_anchor=(0.5, -0.12 - 0.6 / len(table)), ncols=4)
-    figures.source_note(fig, SOURCE)
-    caption = (
-        "Each bar runs from the certified margin to the smallest perturbation that an attack found to change an "
-        f"output, over {settings.inputs} inputs of a circuit (blue) and two words of a machine (red). Dots: the size "
-        "of the perturbations that were tried, random and by gradient descent. Triangles: the bound of Theorem D.6 "
-        "itself, for networks with correction."
-    )
-    return Figure("perturbations", "Certified and attacked margins of compiled networks", caption, fig, table)

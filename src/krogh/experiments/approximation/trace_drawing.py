@@ -7,193 +7,156 @@ by entry: the state and the symbol under the head, each one-hot, and the cell of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from krogh.errors import require
-from krogh.lab import Figure, figures
+from krogh.lab import Chart, Figure, figures
 from krogh.tasks.machines import load_machine, trace
 from krogh.theory.compilers.machine_running import machine_hidden
 from krogh.theory.compilers.machines import compile_machine
 
-SOURCE = "SM paper, Sections 4.2 and C"
 MOST_STEPS = 200
 """More rows than this cannot be told apart."""
+ENTRIES = {"state": "st", "symbol": "sym1", "cell": "pos2"}
+"""Where the network's output holds them."""
 BLANK, GREY, DARK = "#f1f1f1", "#b5b5b5", "#3d3d3d"
-
-
-@dataclass(frozen=True, eq=False)
-class Picture:
-    """A run until it halts, times 0..T: the interpreter's tape, state and cell, and the network's outputs.
-
-    `tape` [T + 1, cells] holds symbol numbers of the cells `first`, `first` + 1, ...; `states`, `symbols` and `bits`
-    are entries of the network's output, [T + 1, ..]; `decoded` is what they say.
-    """
-
-    name: str
-    word: str
-    first: int
-    tape: np.ndarray
-    state: np.ndarray
-    symbol: np.ndarray
-    cell: np.ndarray
-    state_names: tuple[str, ...]
-    symbol_names: tuple[str, ...]
-    states: np.ndarray
-    symbols: np.ndarray
-    bits: np.ndarray
-    decoded: tuple[np.ndarray, np.ndarray, np.ndarray]
-    size: str
-
-    @property
-    def wrong(self) -> np.ndarray:
-        """Where state, symbol or cell differ, bool [T + 1]."""
-        pairs = zip(self.decoded, (self.state, self.symbol, self.cell), strict=True)
-        return np.any([found != own for found, own in pairs], axis=0)
-
-    def table(self) -> pl.DataFrame:
-        """A row per time."""
-        names = (*self.state_names, "boot"), self.symbol_names
-        found = [[names[0][n] for n in self.decoded[0]], [names[1][n] for n in self.decoded[1]]]
-        return pl.DataFrame(
-            {
-                "time": np.arange(len(self.tape)),
-                "first_cell": self.first,
-                "tape": [" ".join(names[1][n] for n in row) for row in self.tape],
-                "state": [names[0][n] for n in self.state],
-                "symbol": [names[1][n] for n in self.symbol],
-                "cell": self.cell,
-                "network_state": found[0],
-                "network_symbol": found[1],
-                "network_cell": self.decoded[2],
-                "equal": ~self.wrong,
-            }
-        )
 
 
 def check_trace(name: str, word: str) -> None:
     """Refuse a run that does not halt in time to be drawn."""
-    run = trace(load_machine(name), word, MOST_STEPS)
     require(
-        run.halted_at is not None and run.halted_at > 0,
+        trace(load_machine(name), word, MOST_STEPS).halted_at,
         f"{name!r} must halt on {word!r} within 1 to {MOST_STEPS} steps to be drawn (try 'binary-addition' on "
         "'101+11')",
     )
 
 
-def picture_of(name: str, word: str) -> Picture:
-    """The run of a machine of the library on a word, and its network's."""
+def trace_table(name: str, word: str) -> pl.DataFrame:
+    """A run until it halts, a row per time: the interpreter's tape, state, symbol and cell, and the network's.
+
+    `tape` holds symbol numbers of the cells `first_cell`, `first_cell` + 1, ...; `state_entries`, `symbol_entries` and
+    `cell_entries` are the entries of the network's output that say what `network_state`, ... read off them.
+    """
     machine = load_machine(name)
     run = trace(machine, word, MOST_STEPS)
-    end = MOST_STEPS if run.halted_at is None else run.halted_at
-    compiled = compile_machine(machine, end, input_length=len(run.word))
-    outputs = machine_hidden(compiled, [word])[0, :, -1]
-    lowest = min(0, int(run.cell[: end + 1].min()))
-    highest = max(len(run.word), int(run.cell[: end + 1].max())) + 1
-    layout = compiled.layout
-    return Picture(
-        name,
-        word,
-        lowest,
-        np.stack([run.tape_at(time).window(lowest, highest) for time in range(end + 1)]),
-        run.state[: end + 1],
-        run.symbol[: end + 1],
-        run.cell[: end + 1],
-        machine.states,
-        machine.alphabet,
-        outputs[:, layout["st"]],
-        outputs[:, layout["sym1"]],
-        outputs[:, layout["pos2"]],
-        tuple(compiled.decode(outputs)),  # type: ignore[arg-type]
-        f"{compiled.depth} layers, width {compiled.width}",
+    assert run.halted_at is not None  # as was checked
+    times = range(run.halted_at + 1)
+    compiled = compile_machine(machine, run.halted_at, input_length=len(run.word))
+    outputs = np.asarray(machine_hidden(compiled, [word])[0, :, -1])
+    found, cells, layout = compiled.decode(outputs), run.cell[: len(times)], compiled.layout
+    first, last = min(0, int(cells.min())), max(len(run.word), int(cells.max())) + 1
+    return pl.DataFrame(
+        {
+            "time": times,
+            "first_cell": first,
+            "tape": [run.tape_at(time).window(first, last).tolist() for time in times],
+            "state": run.state[: len(times)],
+            "symbol": run.symbol[: len(times)],
+            "cell": cells,
+            "network_state": found.state,
+            "network_symbol": found.symbol,
+            "network_cell": found.cell,
+            **{f"{word}_entries": outputs[:, layout[place]].tolist() for word, place in ENTRIES.items()},
+            "layers": compiled.depth,
+            "width": compiled.width,
+        }
     )
 
 
-def draw_trace(picture: Picture) -> Figure:
-    """The picture as a figure."""
-    rows, cells = picture.tape.shape
-    groups = {
-        "state": (picture.states[:, : len(picture.state_names)], picture.state_names),
-        "symbol": (picture.symbols, picture.symbol_names),
-        "cell, in binary": (picture.bits, tuple(str(2**k) for k in range(picture.bits.shape[1])[::-1])),
+def draw_trace(name: str, word: str, table: pl.DataFrame) -> Figure:
+    """The run as a picture, from its table."""
+    machine = load_machine(name)
+    states, symbols = (*machine.states, "boot"), machine.alphabet
+    tape, (held, read, bits) = _grid(table["tape"]), (_grid(table[f"{name}_entries"]) for name in ENTRIES)
+    count = len(machine.states)
+    entries = {
+        "state": (held[:, :count], machine.states, [DARK] * count),
+        "symbol": (read, symbols, [GREY, *map(_shade, range(1, len(symbols)))]),
+        "cell, in binary": (bits, [str(2**k) for k in range(bits.shape[1])[::-1]], [DARK] * bits.shape[1]),
     }
-    widths = [max(cells, 8), *(max(len(names), 5) for _, names in groups.values())]
-    fig, axes = figures.new_figure(
-        f"The tape of {picture.name!r} on {picture.word!r}, and what the transformer holds after each step",
+    widths = [max(tape.shape[1], 8), *(max(len(names), 5) for _, names, _ in entries.values())]
+    chart = Chart(
+        "trace",
+        f"A run of {name!r} and of its transformer",
+        headline=f"The tape of {name!r} on {word!r}, and what the transformer holds after each step",
+        source="SM paper, Sections 4.2 and C",
+        columns=4,
         width=2.2 + 0.24 * sum(widths),
-        height=1.9 + 0.17 * rows,
-        ncols=4,
+        height=1.9 + 0.17 * len(table),
         sharey=True,
         width_ratios=widths,
     )
-    _draw_tape(axes[0], picture)
-    for ax, (title, (values, names)) in zip(axes[1:], groups.items(), strict=True):
-        _draw_group(ax, values, names, [GREY, *map(_shade, range(1, len(names)))] if title == "symbol" else None)
-        figures.panel_title(ax, title)
-    axes[0].set_ylabel("time (machine steps)")
-    axes[0].set_ylim(rows - 0.5, -0.5)
-    axes[0].set_yticks(range(0, rows, 5 if rows > 12 else 1))
-    figures.source_note(fig, SOURCE)
-    told = "they agree at every step" if not picture.wrong.any() else f"they differ at {picture.wrong.sum()} times"
-    caption = (
+    panel = chart.panel(title="tape, and head", x="cell", y="time (machine steps)")
+    _draw_tape(panel.ax, table, tape, symbols)
+    for title, (values, names, shades) in entries.items():
+        _draw_entries(chart.panel(title=title).ax, values, names, shades)
+    panel.ax.set_ylim(len(table) - 0.5, -0.5)
+    panel.ax.set_yticks(range(0, len(table), 5 if len(table) > 12 else 1))
+    same = pl.all_horizontal(pl.col(name) == pl.col(f"network_{name}") for name in ENTRIES)
+    equal = table.select(equal=same)["equal"]
+    told = "they agree at every step" if equal.all() else f"they differ at {(~equal).sum()} times"
+
+    def named(name: str, words: Sequence[str]) -> pl.Expr:
+        return pl.col(name).replace_strict(range(len(words)), words, return_dtype=pl.String)
+
+    return chart.figure(
         "Left: the interpreter's tape, a row per step, time downwards; colours are symbols, the outline is the head, "
         "the dot where the network says that it is. Right: entries of the network's output vector after that step "
         "(white: 0), which hold the state, the symbol under the head and the cell of the head. Interpreter and "
-        f"network ({picture.size}) are independent programs; {told} (T = {rows - 1}). The input begins on cell 1; "
-        f"cells are counted modulo {2 ** picture.bits.shape[1]}, so that cell −1 is all ones."
+        f"network ({table['layers'][0]} layers, width {table['width'][0]}) are independent programs; {told} (T = "
+        f"{len(table) - 1}). The input begins on cell 1; cells are counted modulo {2 ** bits.shape[1]}, so that cell "
+        "−1 is all ones.",
+        table.select(
+            "time",
+            "first_cell",
+            pl.Series("tape", [" ".join(symbols[number] for number in row) for row in tape]),
+            named("state", states),
+            named("symbol", symbols),
+            "cell",
+            named("network_state", states),
+            named("network_symbol", symbols),
+            "network_cell",
+            equal,
+        ),
     )
-    return Figure("trace", f"A run of {picture.name!r} and of its transformer", caption, fig, picture.table())
 
 
-def _draw_tape(ax: Any, picture: Picture) -> None:
-    from matplotlib.colors import BoundaryNorm, ListedColormap
+def _grid(rows: pl.Series) -> np.ndarray:
+    return np.array(rows.to_list())
+
+
+def _draw_tape(ax: Any, table: pl.DataFrame, tape: np.ndarray, symbols: Sequence[str]) -> None:
+    from matplotlib.colors import to_rgb
     from matplotlib.patches import Rectangle
 
-    rows, cells = picture.tape.shape
-    used = np.unique(picture.tape)
-    shades = [_shade(number) for number in used]
-    shown = np.searchsorted(used, picture.tape)
+    first, (rows, cells) = table["first_cell"][0], tape.shape
+    shades = np.array([to_rgb(_shade(number)) for number in range(len(symbols))])
+    extent = (first - 0.5, first + cells - 0.5, rows - 0.5, -0.5)
     with figures.style():
-        ax.imshow(
-            shown,
-            cmap=ListedColormap(shades),
-            norm=BoundaryNorm(np.arange(len(used) + 1) - 0.5, len(used)),
-            extent=(picture.first - 0.5, picture.first + cells - 0.5, rows - 0.5, -0.5),
-            aspect="auto",
-            interpolation="nearest",
-        )
-    for time in range(rows):
-        for place in range(cells):
-            name = picture.symbol_names[picture.tape[time, place]]
-            if picture.tape[time, place]:
-                ax.text(picture.first + place, time, name, ha="center", va="center", fontsize=7, color=figures.INK)
-        ax.add_patch(
-            Rectangle((picture.cell[time] - 0.5, time - 0.5), 1, 1, fill=False, edgecolor=figures.INK, linewidth=1.2)
-        )
-    ax.plot(picture.decoded[2] + 0.33, np.arange(rows) - 0.25, "o", color=figures.INK, markersize=2.6)
+        ax.imshow(shades[tape], extent=extent, aspect="auto", interpolation="nearest")
+    for (time, place), number in np.ndenumerate(tape):
+        if number:
+            ax.text(first + place, time, symbols[number], ha="center", va="center", fontsize=7, color=figures.INK)
+    for time, cell in enumerate(table["cell"]):
+        ax.add_patch(Rectangle((cell - 0.5, time - 0.5), 1, 1, fill=False, edgecolor=figures.INK, linewidth=1.2))
+    ax.plot(table["network_cell"] + 0.33, np.arange(rows) - 0.25, "o", color=figures.INK, markersize=2.6)
     ax.grid(False)
-    ax.set_xticks(range(picture.first, picture.first + cells))
+    ax.set_xticks(range(first, first + cells))
     ax.tick_params(axis="x", labelsize=8)
-    ax.set_xlabel("cell")
-    figures.panel_title(ax, "tape, and head")
 
 
-def _draw_group(ax: Any, values: np.ndarray, names: tuple[str, ...], shades: list[str] | None) -> None:
-    """Entries as a grid, white at 0; at 1 dark, or in the column's shade."""
+def _draw_entries(ax: Any, values: np.ndarray, names: Sequence[str], shades: Sequence[str]) -> None:
+    """Entries as a grid, white at 0 and in the column's shade at 1."""
     from matplotlib.colors import to_rgb
 
-    rows, count = values.shape
-    full = np.array([to_rgb(shade) for shade in shades or [DARK] * count])
+    (rows, count), full = values.shape, np.array([to_rgb(shade) for shade in shades])
+    colors = np.clip(1 - values[:, :, None] * (1 - full[None, :, :]), 0, 1)
     with figures.style():
-        ax.imshow(
-            np.clip(1 - values[:, :, None] * (1 - full[None, :, :]), 0, 1),
-            extent=(-0.5, count - 0.5, rows - 0.5, -0.5),
-            aspect="auto",
-            interpolation="nearest",
-        )
+        ax.imshow(colors, extent=(-0.5, count - 0.5, rows - 0.5, -0.5), aspect="auto", interpolation="nearest")
     ax.grid(False)
     for edge in range(1, count):
         ax.axvline(edge - 0.5, color=figures.GRID, linewidth=0.6)

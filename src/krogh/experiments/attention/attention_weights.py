@@ -7,18 +7,61 @@ where there is one (label 0) it takes nearly all of the weight, where there is n
 
 from __future__ import annotations
 
+import functools
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 import polars as pl
 
-from krogh.engine import Trials
-from krogh.experiments.attention.attention_networks import Settings, networks_of, profiles, trials_of
-from krogh.lab import Claim, Experiment, Figure, Results, claim, experiment, figures
-from krogh.lab.statistics import Interval, quantile, quantile_interval
+from krogh.engine import Trial, Trials, sweep
+from krogh.errors import require
+from krogh.experiments.attention.common import median_of, source_training
+from krogh.lab import (
+    Chart,
+    Claims,
+    Experiment,
+    Figure,
+    Network,
+    Results,
+    Tables,
+    experiment,
+    figures,
+    groups,
+    need,
+    setting,
+)
+from krogh.lab.experiment import Measures
+from krogh.models.sparse_transformer import SparseTransformer
+from krogh.tasks.sparse_boolean import sparse_and
+from krogh.theory.attention_profile import profile_by_label, weight_by_bit
+from krogh.training.regimes import FullBatch
 
-SOURCE = "dissertation, Figure 4.3 right and §A.3.2"
+DROPOUT = "embedding_dropout"
 FEWEST = 6  # networks at which the median's distribution-free interval is the range of all
+PARTS = {
+    "relevant_mass": (figures.VERMILLION, "relevant positions"),
+    "own_weight": (figures.GREEN, "[CLS] itself"),
+    "irrelevant_mass": (figures.BLUE, "irrelevant positions"),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    n: int = setting(50, "bits of context, the source's T", least=2)
+    support: tuple[int, ...] = setting((5, 20, 30), "the relevant positions, counted from 0", distinct=True, least=0)
+    m: int = setting(300, "training samples", least=1)
+    networks: int = setting(12, "networks per dropout, seeds 0, 1, ...", least=1)
+    embedding_dropouts: tuple[float, ...] = setting(
+        (0.1, 0.0), "dropout on embeddings: the source's, and none", distinct=True, least=0, below=1
+    )
+    budget: int = setting(500, "full-batch steps", least=1)
+    validation: int = setting(10_000, "hold-out examples", least=1)
+    samples: int = setting(100, "hold-out examples whose attention is looked at", least=1)
+    embedding: int = setting(64, "embedding dimension, and that of the one head", least=1)
 
 
 @experiment("attention/weights")
@@ -27,7 +70,7 @@ class AttentionWeights(Experiment[Settings]):
 
     title = "A trained head ignores the irrelevant bits"
     question = "Where does a trained attention head look, when only three of fifty positions matter?"
-    source = SOURCE
+    source = "dissertation, Figure 4.3 right and §A.3.2"
     scales = {
         "smoke": Settings(
             n=12,
@@ -50,179 +93,205 @@ class AttentionWeights(Experiment[Settings]):
     )
     keep_weights = True
 
-    def trials(self, settings: Settings) -> list[Trials]:
-        return trials_of(settings)
-
-    def claims(self, results: Results[Settings]) -> list[Claim]:
-        return [found for rate in results.settings.embedding_dropouts for found in _claims_of(rate, results)]
-
-    def figures(self, results: Results[Settings]) -> list[Figure]:
-        return [_scatter(results), _masses(results)]
-
-
-def _claims_of(rate: float, results: Results[Settings]) -> list[Claim]:
-    table = profiles(results).filter(embedding_dropout=rate)
-    false, true = table.filter(label=0), table.filter(label=1)
-    count = results.settings.networks
-    shared: dict[str, Any] = {
-        "source": SOURCE,
-        "trials": count,
-        "enough": count >= FEWEST and len(false) == count,
-        "too_small": f"{len(false)} networks with a sample of label 0; a verdict needs {FEWEST}",
-    }
-
-    def found(name: str, statement: str, statistic: str, values: pl.Series, source_value: str, **bound: Any) -> Claim:
-        return claim(
-            f"{name}-dropout-{rate:g}",
-            f"Embedding dropout {rate:g}: {statement}",
-            statistic=f"median over networks of {statistic}",
-            interval=_median(values),
-            source_value=source_value,
-            **bound,
-            **shared,
+    def check(self, settings: Settings) -> None:
+        samples, validation = settings.samples, settings.validation
+        require(
+            samples <= validation, f"samples are the first of validation={validation} examples; got samples={samples}"
         )
 
-    return [
-        found(
-            "accuracy",
-            f"the one-head network is right on its {results.settings.validation:,} hold-out samples.",
-            "hold-out accuracy",
-            false["accuracy"],
-            "100% on 10^4 hold-out samples",
-            at_least=0.999,
-        ),
-        found(
-            "relevant-mass",
-            "where the label is 0, nearly all of the weight is on the relevant positions (where it is 1, "
-            f"{_range(true['irrelevant_mass'])} of it is on irrelevant ones).",
-            "the mean relevant mass, label 0",
-            false["relevant_mass"],
-            "irrelevant bits approximately zeroed out",
-            at_least=0.95,
-        ),
-        found(
-            "irrelevant-weight",
-            "where the label is 0, no irrelevant position of any sample gets a sizeable weight.",
-            "the largest weight on an irrelevant position, label 0",
-            false["largest_irrelevant"],
-            "approximately zero",
-            at_most=0.05,
-        ),
-        found(
-            "input-dependent",
-            "the head looks for zeros: a relevant position whose bit is 0 gets more weight than one whose bit is 1.",
-            "the mean weight on a relevant 0 / on a relevant 1",
-            false["relevant_0"] / false["relevant_1"],
-            "input-dependent attention weights",
-            above=1.0,
-        ),
-    ]
+    def trials(self, settings: Settings) -> Iterator[Trials]:
+        task = sparse_and(settings.n, len(settings.support), support=settings.support, unique=True)
+        task.check_sample(settings.m)
+        stopping = {"budget": settings.budget, "accuracy": 1.0, "validation": settings.validation, "early": False}
+        for rate in settings.embedding_dropouts:
+            model = SparseTransformer(settings.embedding, 1, embedding_dropout=rate)
+            trial = Trial(task, model, source_training(model, FullBatch(settings.m), **stopping))
+            yield from sweep(trial, seed=range(settings.networks), label={DROPOUT: rate})
+
+    def measure(self, results: Results[Settings]) -> Measures:
+        """Where the weight of every network lies, by label; and the single weights of the first networks."""
+        return {"profiles": lambda: _profiles(results), "weights": lambda: _weights(results)}
+
+    def claims(self, tables: Tables[Settings], say: Claims) -> None:
+        for rate in tables.settings.embedding_dropouts:
+            _claim_dropout(rate, tables, say)
+
+    def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
+        yield _scatter_figure(self.source, tables)
+        yield _masses_figure(self.source, tables)
 
 
-def _median(values: pl.Series) -> Interval:
-    numbers = values.fill_nan(0.0).to_numpy()
-    if not len(numbers):
-        return Interval(float("nan"), float("nan"), float("nan"), 0.95, "no network has such a sample")
-    if len(numbers) < FEWEST:
-        return Interval(quantile(numbers), float(numbers.min()), float(numbers.max()), 0.0, "range")
-    return quantile_interval(numbers)
+# --- what is measured ---------------------------------------------------------------------------------------
 
 
-def _range(values: pl.Series) -> str:
-    return f"{values.to_numpy().min():.2f} to {values.to_numpy().max():.2f}" if len(values) else "an unknown share"
+@functools.partial(jax.jit, static_argnums=2)
+def _attention(trial: Trial, params: dict[str, jax.Array], samples: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+    x, _, truth, _ = trial.validation(samples)
+    assert isinstance(trial.model, SparseTransformer)
+    return trial.model.attention(params, x), x, truth
 
 
-# --- how it looks ---------------------------------------------------------------------------------------------
+def looked_at(network: Network, settings: Settings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weights [samples, 1, n+1], labels [samples] and bits [samples, n] of a network's first hold-out samples.
+
+    A network that diverged looks at an irrelevant position, the worst it can do.
+    """
+    params = network.initial if network.final is None else network.final
+    weights, x, truth = (np.asarray(part) for part in _attention(network.trial, params, settings.samples))
+    if network.final is None:
+        places = np.arange(settings.n + 1)
+        wrong = places == next(place for place in places if place not in settings.support)
+        weights = np.broadcast_to(wrong, weights.shape)
+    return weights.astype(np.float64), truth > 0, x < 0
 
 
-def _scatter(results: Results[Settings]) -> Figure:
-    settings = results.settings
-    rates = settings.embedding_dropouts
-    fig, axes = figures.new_figure(
-        "A head that learned a conjunction looks for a relevant zero, and nowhere else while there is one",
+def _profiles(results: Results[Settings]) -> pl.DataFrame:
+    """One row per network and label: where the weight lies."""
+    settings, rows = results.settings, []
+    for network in results.networks():
+        weights, labels, bits = looked_at(network, settings)
+        by_bit = weight_by_bit(weights, settings.support, bits)
+        accuracy = float(network.row["accuracy"]) if network.final is not None else 0.0
+        about = {"accuracy": accuracy, "relevant_0": by_bit[0], "relevant_1": by_bit[1]}
+        for label, profile in profile_by_label(weights, settings.support, labels).items():
+            rows.append({DROPOUT: network.row[DROPOUT], "seed": network.seed, "label": label} | profile | about)
+    return pl.DataFrame(rows)
+
+
+def _weights(results: Results[Settings]) -> pl.DataFrame:
+    """Every weight of the networks of seed 0, by label, sample and position."""
+    parts = []
+    for network in results.networks(seed=0):
+        weights, labels, _ = looked_at(network, results.settings)
+        for label in (0, 1):
+            chosen = weights[labels == bool(label), 0]
+            samples, positions = np.indices(chosen.shape)
+            columns = {"sample": samples.ravel(), "position": positions.ravel(), "weight": chosen.ravel()}
+            part = pl.DataFrame(columns).with_columns(pl.lit(network.row[DROPOUT]).alias(DROPOUT), label=pl.lit(label))
+            parts.append(part.select(DROPOUT, "label", "sample", "position", "weight"))
+    return pl.concat(parts)
+
+
+# --- what it decides ----------------------------------------------------------------------------------------
+
+
+def _claim_dropout(rate: float, tables: Tables[Settings], say: Claims) -> None:
+    settings = tables.settings
+    own = tables["profiles"].filter(pl.col(DROPOUT) == rate)
+    false, elsewhere = own.filter(label=0), own.filter(label=1)["irrelevant_mass"].to_numpy()
+    spread = f"{elsewhere.min():.2f} to {elsewhere.max():.2f}" if len(elsewhere) else "an unknown share"
+    enough = need(len(false), max(FEWEST, settings.networks), "networks with a sample of label 0")
+    about = say.about(head=f"Embedding dropout {rate:g}: ", needs=[enough])
+
+    def decide(name: str, statement: str, statistic: str, values: pl.Series, most: float = 1.0, **bound: Any) -> None:
+        middle = median_of(values.to_numpy(), f"dropout {rate:g}", "no network has such a sample", most)
+        about(f"{name}-dropout-{rate:g}", statement, middle, f"median over networks of {statistic}", **bound)
+
+    decide(
+        "accuracy",
+        f"the one-head network is right on its {settings.validation:,} hold-out samples.",
+        "hold-out accuracy",
+        false["accuracy"],
+        source_value="100% on 10^4 hold-out samples",
+        at_least=0.999,
+    )
+    decide(
+        "relevant-mass",
+        "where the label is 0, nearly all of the weight is on the relevant positions (where it is 1, "
+        f"{spread} of it is on irrelevant ones).",
+        "the mean relevant mass, label 0",
+        false["relevant_mass"],
+        source_value="irrelevant bits approximately zeroed out",
+        at_least=0.95,
+    )
+    decide(
+        "irrelevant-weight",
+        "where the label is 0, no irrelevant position of any sample gets a sizeable weight.",
+        "the largest weight on an irrelevant position, label 0",
+        false["largest_irrelevant"],
+        source_value="approximately zero",
+        at_most=0.05,
+    )
+    decide(
+        "input-dependent",
+        "the head looks for zeros: a relevant position whose bit is 0 gets more weight than one whose bit is 1.",
+        "the mean weight on a relevant 0 / on a relevant 1",
+        (false["relevant_0"] / false["relevant_1"]).fill_nan(0.0),
+        math.inf,
+        source_value="input-dependent attention weights",
+        above=1.0,
+    )
+
+
+# --- how it looks -------------------------------------------------------------------------------------------
+
+
+def _scatter_figure(source: str, tables: Tables[Settings]) -> Figure:
+    settings, rates = tables.settings, tables.settings.embedding_dropouts
+    chart = Chart(
+        "attention-weights",
+        "Attention weights by position and label",
+        headline="A head that learned a conjunction looks for a relevant zero, and nowhere else while there is one",
+        source=source,
+        rows=2,
+        columns=len(rates),
         width=max(7.0, 0.8 + 4.2 * len(rates)),
         height=5.0,
-        nrows=2,
-        ncols=len(rates),
         sharex=True,
         sharey=True,
     )
-    grid = np.reshape(axes, (2, len(rates)))
-    tables = []
-    for column, rate in enumerate(rates):
-        network = next(network for network in networks_of(results) if network.dropout == rate)
-        for label in (0, 1):
-            chosen = network.weights[network.labels == bool(label), 0]
-            _draw_weights(grid[label, column], chosen, settings)
-            figures.panel_title(
-                grid[label, column], f"label {label} ({len(chosen)} samples), embedding dropout {rate:g}"
-            )
-            tables.append(_as_table(chosen, settings, rate, label))
-    for ax in grid[1]:
-        ax.set_xlabel("position")
-        ax.set_xticks([*settings.support, settings.n], [*map(str, settings.support), "[CLS]"])
-    for ax in grid[:, 0]:
-        ax.set_ylabel("attention weight at [CLS]")
-    figures.legend(grid[1, 0], loc="upper left", markerscale=1.6)
-    figures.source_note(fig, SOURCE)
-    caption = (
+    kinds = {
+        "irrelevant": (figures.BLUE, ~pl.col("position").is_in([*settings.support, settings.n])),
+        "relevant": (figures.VERMILLION, pl.col("position").is_in(list(settings.support))),
+        "[CLS] itself": (figures.GREEN, pl.col("position") == settings.n),
+    }
+    looks: dict[str, Any] = {"s": 9, "alpha": 0.45, "linewidths": 0}
+    for label in (0, 1):
+        for rate in rates:
+            own = tables["weights"].filter(pl.col(DROPOUT) == rate, label=label)
+            count = own["sample"].n_unique()
+            title = f"label {label} ({count} samples), embedding dropout {rate:g}"
+            ax = chart.panel(title=title, ylim=(-0.03, 1.03)).ax
+            for name, (color, chosen) in kinds.items():
+                dots = own.filter(chosen)
+                ax.scatter(dots["position"], dots["weight"], color=color, label=name, **looks)
+    for panel in chart.panels[len(rates) :]:
+        panel.axes(x="position")
+        panel.ax.set_xticks([*settings.support, settings.n], [*map(str, settings.support), "[CLS]"])
+    for panel in chart.panels[:: len(rates)]:
+        panel.axes(y="attention weight at [CLS]")
+    chart[len(rates)].legend(loc="upper left", markerscale=1.6)
+    return chart.figure(
         f"Weights with which [CLS] attends to each of T = {settings.n} positions and to itself, one dot per sample, "
         f"for {settings.samples} hold-out samples of one network (seed 0) trained on m = {settings.m}; relevant "
-        f"positions {', '.join(map(str, settings.support))}. Above: some relevant bit is 0. Below: all are 1."
-    )
-    return Figure("attention-weights", "Attention weights by position and label", caption, fig, pl.concat(tables))
-
-
-def _draw_weights(ax: Any, weights: np.ndarray, settings: Settings) -> None:
-    n = settings.n
-    relevant = np.isin(np.arange(n + 1), settings.support)
-    own = np.arange(n + 1) == n
-    for which, color, name in (
-        (~relevant & ~own, figures.BLUE, "irrelevant"),
-        (relevant, figures.VERMILLION, "relevant"),
-        (own, figures.GREEN, "[CLS] itself"),
-    ):
-        places = np.broadcast_to(np.flatnonzero(which), (len(weights), int(which.sum())))
-        ax.scatter(places, weights[:, which], s=9, alpha=0.45, color=color, linewidths=0, label=name)
-    ax.set_ylim(-0.03, 1.03)
-
-
-def _as_table(weights: np.ndarray, settings: Settings, rate: float, label: int) -> pl.DataFrame:
-    samples, positions = weights.shape
-    return pl.DataFrame(
-        {
-            "embedding_dropout": np.full(weights.size, rate),
-            "label": np.full(weights.size, label),
-            "sample": np.repeat(np.arange(samples), positions),
-            "position": np.tile(np.arange(positions), samples),
-            "weight": weights.ravel(),
-        }
+        f"positions {', '.join(map(str, settings.support))}. Above: some relevant bit is 0. Below: all are 1.",
+        tables["weights"],
     )
 
 
-def _masses(results: Results[Settings]) -> Figure:
-    table = profiles(results)
-    rates = results.settings.embedding_dropouts
-    rows = [(rate, label) for rate in rates for label in (0, 1)]
-    fig, ax = figures.new_figure("Where the weight lies depends on the label", height=1.3 + 0.55 * len(rows))
-    parts = [("relevant_mass", figures.VERMILLION, "relevant positions"), ("own_weight", figures.GREEN, "[CLS] itself")]
-    parts += [("irrelevant_mass", figures.BLUE, "irrelevant positions")]
-    places = np.arange(len(rows))[::-1]
-    left = np.zeros(len(rows))
-    for name, color, words in parts:
-        means = [table.filter(embedding_dropout=rate, label=label)[name].mean() or 0.0 for rate, label in rows]
-        share = np.array(means, float)
-        ax.barh(places, share, left=left, color=color, height=0.6, label=words)
+def _masses_figure(source: str, tables: Tables[Settings]) -> Figure:
+    settings, table = tables.settings, tables["profiles"]
+    rows = [(rate, label) for rate in settings.embedding_dropouts for label in (0, 1)]
+    chart = Chart(
+        "attention-masses",
+        "Where the weight lies, by label",
+        headline="Where the weight lies depends on the label",
+        source=source,
+        width=6.0,
+        height=1.3 + 0.55 * len(rows),
+    )
+    panel = chart.panel(x="mean share of [CLS]'s attention", xlim=(0, 1))
+    by_row, places, left = groups(table, (DROPOUT, "label")), np.arange(len(rows))[::-1], np.zeros(len(rows))
+    for name, (color, words) in PARTS.items():
+        share = np.array([by_row[row][name].mean() if row in by_row else 0.0 for row in rows])
+        panel.ax.barh(places, share, left=left, color=color, height=0.6, label=words)
         left = left + share
-    ax.set_yticks(places, [f"label {label}, dropout {rate:g}" for rate, label in rows])
-    ax.set_xlim(0, 1)
-    ax.set_xlabel("mean share of [CLS]'s attention")
-    ax.grid(False, axis="y")
-    figures.legend(ax, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
-    figures.source_note(fig, SOURCE)
-    caption = (
-        f"Mean over {results.settings.networks} networks and {results.settings.samples} hold-out samples each. The "
-        "data give each network's masses, its largest weight on an irrelevant position, and the mean weight on a "
-        "relevant bit that is 0 and that is 1."
+    panel.ax.set_yticks(places, [f"label {label}, dropout {rate:g}" for rate, label in rows])
+    panel.ax.grid(False, axis="y")
+    panel.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
+    return chart.figure(
+        f"Mean over {settings.networks} networks and {settings.samples} hold-out samples each. The data give each "
+        "network's masses, its largest weight on an irrelevant position, and the mean weight on a relevant bit that "
+        "is 0 and that is 1.",
+        table,
     )
-    return Figure("attention-masses", "Where the weight lies, by label", caption, fig, table)

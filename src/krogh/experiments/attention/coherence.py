@@ -11,21 +11,22 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from krogh.errors import require, require_integer
-from krogh.experiments.theorems import Demonstration, Tables, exact, largest, require_increasing, spread
-from krogh.lab import Claim, Figure, claim, experiment, figures, setting
+from krogh.errors import KroghError, require
+from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
+from krogh.lab.estimate import largest, least
+from krogh.lab.experiment import Measures
 from krogh.tasks.bases import RESERVED, basis
 from krogh.theory.constructions.sparse_functions import head_alone
 from krogh.theory.constructions.sparse_heads import sparse_head, sufficient_dimension
 
-SOURCE = "dissertation, Lemma A.19 (Δ > 0)"
-MODES = ("printed", "dual")
+MODES = {"printed": figures.VERMILLION, "dual": figures.BLUE}
 ORDER_ONE = 0.5
 """An error of order 1: of a target in [-1, 1], a quarter of its range."""
 NEGLIGIBLE = 1e-8
@@ -35,20 +36,24 @@ ROUNDING = 1e-10
 
 @dataclass(frozen=True)
 class Settings:
-    length: int = setting(50, "context length T")
-    s: int = setting(3, "relevant bits")
-    dimensions: tuple[int, ...] = setting((400, 4000), "dimensions d of tokens; positions are random signs")
-    multiples: tuple[float, ...] = setting((1, 2, 3, 5, 10, 20, 30, 50, 100), "R, in multiples of the dual's own")
-    bases: int = setting(8, "random sets of positions per dimension, all with Δ < 1/(2s-1)")
+    length: int = setting(50, "context length T", most=2000)
+    s: int = setting(3, "relevant bits; two would be scored alike by either key", least=3)
+    dimensions: tuple[int, ...] = setting(
+        (400, 4000), "dimensions d of tokens; positions are random signs", increasing=True, least=RESERVED + 1
+    )
+    multiples: tuple[float, ...] = setting(
+        (1, 2, 3, 5, 10, 20, 30, 50, 100), "R, in multiples of the dual's own", increasing=True, fewest=2, least=0.1
+    )
+    bases: int = setting(8, "random sets of positions per dimension, all with Δ < 1/(2s-1)", least=1)
 
 
 @experiment("attention/coherence")
-class Coherence(Demonstration[Settings]):
+class Coherence(Experiment[Settings]):
     """Printed and dual keys on nearly orthogonal positions."""
 
     title = "On nearly orthogonal positions the printed head gets worse with its norm; a dual key repairs it"
     question = "Does the construction with fixed positions survive when these are not exactly orthogonal?"
-    source = SOURCE
+    source = "dissertation, Lemma A.19 (Δ > 0)"
     scales = {
         "smoke": Settings(length=20, dimensions=(400,), multiples=(1, 10, 100), bases=2),
         "laptop": Settings(),
@@ -62,125 +67,110 @@ class Coherence(Demonstration[Settings]):
     )
 
     def check(self, settings: Settings) -> None:
-        require_integer("s", settings.s, 3)  # two positions are scored alike by either key
-        require_integer("length", settings.length, settings.s + 1, 2000)
-        require_increasing("dimensions", settings.dimensions, RESERVED + 1)
-        require_increasing("multiples", settings.multiples, 0.1, 2)
-        require_integer("bases", settings.bases, 1)
+        length, s = settings.length, settings.s
+        require(length > s, f"length must exceed s={s}; got length={length} (try {s + 1})")
         for dimension in settings.dimensions:
             admissible(settings, dimension)
 
-    def measure(self, settings: Settings) -> Tables:
-        rows = [
-            _row(settings, dimension, seed, mode, multiple)
-            for dimension in settings.dimensions
-            for seed in admissible(settings, dimension)
-            for mode, multiple in itertools.product(MODES, settings.multiples)
-        ]
-        return {"errors": pl.DataFrame(rows)}
+    def measure(self, results: Results[Settings]) -> Measures:
+        settings = results.settings
+        return {
+            "errors": lambda: pl.DataFrame(
+                [
+                    _row(settings, dimension, seed, mode, multiple)
+                    for dimension in settings.dimensions
+                    for seed in admissible(settings, dimension)
+                    for mode, multiple in itertools.product(MODES, settings.multiples)
+                ]
+            )
+        }
 
-    def judge(self, settings: Settings, tables: Tables) -> list[Claim]:
-        table = tables["errors"]
-        found = []
-        for dimension in settings.dimensions:
-            own = table.filter(pl.col("dimension") == dimension)
-            printed, dual = (own.filter(pl.col("mode") == mode) for mode in MODES)
-            last = settings.multiples[-1]
-            coherent = largest(own["coherence"])
+    def claims(self, tables: Tables[Settings], say: Claims) -> None:
+        settings, last = tables.settings, tables.settings.multiples[-1]
+        far = [need(last, 100, "times its own is the largest R"), need(settings.bases, 5, "sets of positions")]
+        for dimension, own in groups(tables["errors"], "dimension").items():
+            printed, dual = (own.filter(mode=mode) for mode in MODES)
+            strong = printed.filter(multiple=last)
+            coherent = float(own["coherence"].to_numpy().max())
             where = f"T = {settings.length}, d = {dimension}, s = {settings.s}, Δ ≤ {coherent:.3f}"
-            over = f"{settings.bases} sets of positions"
-            far: dict[str, Any] = {
-                "enough": last >= 100 and settings.bases >= 5,
-                "too_small": f"R up to {last:g} times its own, {over}; this needs 100 and 5",
-            }
-            shared: dict[str, Any] = {"source": SOURCE, "trials": settings.bases}
-            strong = printed.filter(pl.col("multiple") == last)
-            found += [
-                claim(
-                    f"printed-fails-d{dimension}",
-                    f"Printed keys: at {last:g} times the norm the error is of order 1, for every set of positions "
-                    f"({where}).",
-                    statistic="largest error over all inputs",
-                    interval=spread(strong["error"], over),
-                    at_least=ORDER_ONE,
-                    source_value="2T exp(-R(1-2sΔ)) → 0",
-                    **far,
-                    **shared,
-                ),
-                claim(
-                    f"dual-holds-d{dimension}",
-                    f"Dual keys: the error keeps to 2(T+1-s)/(s e^{{R(1-ρ)}}), at every norm ({where}).",
-                    statistic="largest (error - bound)",
-                    interval=exact(largest(dual["error"] - dual["log_bound"].exp())),
-                    at_most=ROUNDING,
-                    **{**shared, "trials": len(dual)},
-                ),
-                claim(
-                    f"dual-exact-d{dimension}",
-                    f"Dual keys: at {last:g} times the norm the error is negligible ({where}).",
-                    statistic="largest error over all inputs",
-                    interval=spread(dual.filter(pl.col("multiple") == last)["error"], over),
-                    at_most=NEGLIGIBLE,
-                    **far,
-                    **shared,
-                ),
-            ]
+            say(
+                f"printed-fails-d{dimension}",
+                f"Printed keys: at {last:g} times the norm the error is of order 1, for every set of positions "
+                f"({where}).",
+                least(strong["error"]),
+                "largest error over all inputs, the least of the sets of positions",
+                at_least=ORDER_ONE,
+                source_value="2T exp(-R(1-2sΔ)) → 0",
+                needs=far,
+            )
+            say(
+                f"dual-holds-d{dimension}",
+                f"Dual keys: the error keeps to 2(T+1-s)/(s e^{{R(1-ρ)}}), at every norm ({where}).",
+                largest(dual["error"] - dual["log_bound"].exp()),
+                "largest (error - bound)",
+                at_most=ROUNDING,
+            )
+            say(
+                f"dual-exact-d{dimension}",
+                f"Dual keys: at {last:g} times the norm the error is negligible ({where}).",
+                largest(dual.filter(multiple=last)["error"]),
+                "largest error over all inputs, the largest of the sets of positions",
+                at_most=NEGLIGIBLE,
+                needs=far,
+            )
             if 2 * settings.s * coherent < 1:
-                found.append(
-                    claim(
-                        f"printed-bound-false-d{dimension}",
-                        f"Printed keys: the error exceeds the lemma's bound at {last:g} times the norm ({where}).",
-                        statistic="log10(largest error / (printed bound + rounding))",
-                        interval=spread((strong["error"] / (strong["log_bound"].exp() + ROUNDING)).log(10), over),
-                        above=0.0,
-                        source_value="≤ 0",
-                        **far,
-                        **shared,
-                    )
+                say(
+                    f"printed-bound-false-d{dimension}",
+                    f"Printed keys: the error exceeds the lemma's bound at {last:g} times the norm ({where}).",
+                    least((strong["error"] / (strong["log_bound"].exp() + ROUNDING)).log(10)),
+                    "log10(largest error / (printed bound + rounding)), the least of the sets of positions",
+                    above=0.0,
+                    source_value="≤ 0",
+                    needs=far,
                 )
-        return found
 
-    def draw(self, settings: Settings, tables: Tables) -> list[Figure]:
-        table = tables["errors"]
-        count = len(settings.dimensions)
-        fig, axes = figures.new_figure(
-            "A larger norm ruins the printed head and perfects the dual one",
+    def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
+        settings, count = tables.settings, len(tables.settings.dimensions)
+        chart = Chart(
+            "coherence",
+            "Error of printed and dual keys against the norm of the query",
+            headline="A larger norm ruins the printed head and perfects the dual one",
+            source=self.source,
+            columns=count,
             width=4.2 * count + 0.8,
             height=4.2,
-            ncols=count,
             sharey=True,
         )
-        for ax, dimension in zip(np.ravel(axes), settings.dimensions, strict=True):
-            for mode, color in zip(MODES, (figures.VERMILLION, figures.BLUE), strict=True):
-                own = table.filter(pl.col("mode") == mode, pl.col("dimension") == dimension)
-                points = own.group_by("multiple").agg(
-                    pl.col("strength").median(),
-                    pl.col("error").min().alias("low"),
-                    pl.col("error").median().alias("middle"),
-                    pl.col("error").max().alias("high"),
-                    (pl.col("log_bound").median()).exp().alias("bound"),
+        error = pl.col("error")
+        for dimension, own in groups(tables["errors"], "dimension").items():
+            deltas = own["coherence"].to_numpy()
+            panel = chart.panel(
+                x="R, in multiples of the dual construction's",
+                title=f"d = {dimension}, Δ = {deltas.min():.3f} to {deltas.max():.3f}",
+            )
+            for mode, color in MODES.items():
+                by_norm = (
+                    own.filter(mode=mode)
+                    .group_by("multiple")
+                    .agg(
+                        low=error.min(),
+                        middle=error.median(),
+                        high=error.max(),
+                        bound=pl.col("log_bound").median().exp(),
+                    )
                 )
-                points = points.sort("multiple")
-                x = points["multiple"].to_list()
-                low, value, high = (np.maximum(points[name].to_numpy(), 1e-17) for name in ("low", "middle", "high"))
-                figures.interval_band(ax, x, low.tolist(), value.tolist(), high.tolist(), color=color)
-                ax.plot(x, np.maximum(points["bound"].to_numpy(), 1e-17), color=color, linestyle=":", linewidth=1.2)
-                figures.direct_label(ax, x, value.tolist(), mode, color=color)
-            figures.log_axis_labels(ax, "both")
-            ax.set_ylim(1e-17, 10)
-            ax.set_xlabel("R, in multiples of the dual construction's")
-            own = table.filter(pl.col("dimension") == dimension)
-            deltas = np.sort(own["coherence"].to_numpy())
-            figures.panel_title(ax, f"d = {dimension}, Δ = {deltas[0]:.3f} to {deltas[-1]:.3f}")
-        np.ravel(axes)[0].set_ylabel("largest error over all inputs")
-        figures.source_note(fig, SOURCE)
-        caption = (
+                x, *drawn = by_norm.sort("multiple").to_numpy().T
+                low, value, high, bound = np.maximum(drawn, 1e-17)
+                panel.band(x, low, value, high, mode, color=color)
+                panel.line(x, bound, color=color, style=":")
+            panel.axes(log="xy", ylim=(1e-17, 10))
+        chart[0].axes(y="largest error over all inputs")
+        yield chart.figure(
             f"Heads that average s = {settings.s} of T = {settings.length} signs, on random positions; lines are "
             f"medians over {settings.bases} sets of positions, bands their range. Dotted: the bounds, that of the "
-            "lemma (vermillion) and the repaired one (blue); what is below 10⁻¹⁷ is drawn there."
+            "lemma (vermillion) and the repaired one (blue); what is below 10⁻¹⁷ is drawn there.",
+            tables["errors"],
         )
-        title = "Error of printed and dual keys against the norm of the query"
-        return [Figure("coherence", title, caption, fig, table)]
 
 
 def admissible(settings: Settings, dimension: int) -> tuple[int, ...]:
@@ -193,12 +183,10 @@ def admissible(settings: Settings, dimension: int) -> tuple[int, ...]:
         if len(found) == settings.bases:
             return tuple(found)
     enough = sufficient_dimension(settings.length, limit, exact=False)
-    require(
-        False,
+    raise KroghError(
         f"random positions in dimension {dimension} are hardly ever less coherent than 1/(2s-1) = {limit:.3g}; "
-        f"got dimensions={settings.dimensions} (try {enough})",
+        f"got dimensions={settings.dimensions} (try {enough})"
     )
-    raise AssertionError
 
 
 def _row(settings: Settings, dimension: int, seed: int, mode: Any, multiple: float) -> dict[str, Any]:

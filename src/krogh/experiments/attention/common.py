@@ -1,4 +1,4 @@
-"""What the experiments of chapter 4 share: the Transformer, its training, and success rates (§A.3.1).
+"""What experiments of chapter 4 share: the Transformer's training (§A.3.1), success rates, what a law of T needs.
 
 Full-batch Adam at rate 1e-3 with decay 1e-4 on the weight matrices alone and gradients clipped at norm 1. A run
 succeeds when more than 99% of the validation sample is right at any check; a trial may begin again on the same data.
@@ -9,13 +9,18 @@ over (bit, position), and a step costs a tenth to a twentieth. `embedding_dropou
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from krogh.engine import Trial
-from krogh.lab.sample_complexity import Counts
+from krogh.lab import Estimate, need, setting
+from krogh.lab.estimate import median, unknown_estimate
 from krogh.models.sparse_transformer import MATRICES, SparseTransformer
+from krogh.tasks.consistency import unique_probability
 from krogh.tasks.sparse_boolean import sparse_and
 from krogh.training import Adam, Regime, Stopping, Training
 from krogh.training.regimes import FullBatch
@@ -33,41 +38,71 @@ DROPOUT_NOTE = (
     "twenty times cheaper without. Set embedding_dropout=0.1 for the source's."
 )
 
+Cells = dict[int, tuple[int, int]]  # {m: (successes, trials)}
 
-def source_adam(model: SparseTransformer) -> Adam:
+
+@dataclass(frozen=True)
+class GridSettings:
+    """Conjunctions learned from a grid of sample sizes, many trials in each cell."""
+
+    s: int = setting(3, "relevant positions", least=1)
+    trials: int = setting(40, "trials per cell, each with its own data set", least=1)
+    restarts: int = setting(5, "runs that a trial may have on its data set", least=1)
+    budget: int = setting(1000, "steps after which a run has failed", least=1)
+    validation: int = setting(10_000, "validation examples, more than 99% of which must be right", least=1)
+    check_every: int = setting(10, "steps between two validations", least=1)
+    embedding_dropout: float = setting(
+        0.0, "dropout on embeddings; the source has 0.1, which is 10 to 20 times dearer", least=0, below=1
+    )
+    p: float = setting(0.8, "success rate that defines m*", above=0, below=1)
+
+    def trial(self, length: int, m: int, **model: Any) -> Trial:
+        """The conjunction of the first s of `length` bits learned from m examples that no other index set fits."""
+        task = sparse_and(length, self.s, unique=True)
+        task.check_sample(m)
+        transformer = SparseTransformer(embedding_dropout=self.embedding_dropout, **model)
+        stopping = {word: getattr(self, word) for word in ("budget", "validation", "restarts", "check_every")}
+        return Trial(task, transformer, source_training(transformer, FullBatch(m), **stopping))
+
+
+def source_adam(model: SparseTransformer, rate: float = RATE) -> Adam:
     """The source's optimiser: weight decay on the matrices of linear maps, not on embeddings, norms and biases."""
     decayed = tuple(name for name in MATRICES if name != "U" or not model.tied)
-    return Adam(RATE, decay=DECAY, clip=CLIP, decayed=decayed)
+    return Adam(rate, decay=DECAY, clip=CLIP, decayed=decayed)
 
 
-def source_training(
-    model: SparseTransformer,
-    regime: Regime,
-    *,
-    budget: int = 1000,
-    validation: int = 10_000,
-    restarts: int = 1,
-    check_every: int = 10,
-    **options: Any,
-) -> Training:
+def source_training(model: SparseTransformer, regime: Regime, *, rate: float = RATE, **stopping: Any) -> Training:
     """Cross-entropy of the two logits, the source's Adam, success above 99%; further options are Stopping's."""
-    settings = {"accuracy": ACCURACY, "budget": budget, "validation": validation, "check_every": check_every}
-    stopping = Stopping(restarts=restarts, **(settings | options))
-    return Training(source_adam(model), regime, stopping, loss="logistic")
+    return Training(source_adam(model, rate), regime, Stopping(**({"accuracy": ACCURACY} | stopping)), loss="logistic")
 
 
-def conjunction_trial(length: int, s: int, m: int, model: SparseTransformer, **options: Any) -> Trial:
-    """The conjunction of the first s of `length` bits learned from m examples that no other index set fits."""
-    task = sparse_and(length, s, unique=True)
-    task.check_sample(m)
-    return Trial(task, model, source_training(model, FullBatch(m), **options))
+def cells_of(table: pl.DataFrame) -> dict[int, Cells]:
+    """{T: {m: (successes, trials)}} of a table whose columns are these four."""
+    found: dict[int, Cells] = {}
+    for length, m, successes, trials in table.iter_rows():
+        found.setdefault(length, {})[m] = (successes, trials)
+    return found
 
 
-def success_counts(table: pl.DataFrame) -> dict[int, Counts]:
+def success_counts(table: pl.DataFrame) -> dict[int, Cells]:
     """{T: {m: (successes, trials)}} of a table of trials, both ascending."""
     solved = (pl.col("outcome") == "converged").sum()
-    cells = table.group_by(LENGTH, SIZE).agg(solved.alias("solved"), pl.len().alias("trials")).sort(LENGTH, SIZE)
-    counts: dict[int, dict[int, tuple[int, int]]] = {}
-    for length, size, hits, trials in cells.iter_rows():
-        counts.setdefault(length, {})[size] = (hits, trials)
-    return dict(counts)
+    return cells_of(table.group_by(LENGTH, SIZE).agg(solved.alias("solved"), trials=pl.len()).sort(LENGTH, SIZE))
+
+
+def identified(cells: Iterable[tuple[int, int]], s: int, draws: int, seed: int = 0) -> pl.DataFrame:
+    """Of how many data sets of m samples of T bits one index set alone fits, in each cell (T, m): brute force (P7)."""
+    rows = [(length, m, round(unique_probability(length, s, m, draws, seed) * draws), draws) for length, m in cells]
+    return pl.DataFrame(rows, schema=["length", "m", "unique", "draws"], orient="row")
+
+
+def median_of(values: np.ndarray, sample: str, nothing: str, highest: float = 1.0) -> Estimate:
+    """The median of numbers from 0 to `highest`; `nothing` says why there are none."""
+    options = {"lowest": 0.0, "highest": highest, "sample": sample}
+    return median(values, **options) if len(values) else unknown_estimate(nothing)
+
+
+def law_needs(lengths: Sequence[int], factor: float, fewest: int = 4) -> list[str]:
+    """What a law of T needs to be told from another: enough lengths, over a wide enough range."""
+    range_of = f"is the factor from T = {lengths[0]} to {lengths[-1]}"
+    return [need(len(lengths), fewest, "lengths"), need(lengths[-1] / lengths[0], factor, range_of)]

@@ -7,35 +7,33 @@ ReLUs, norms grow polynomially in s for symmetric functions, as 2^{s/2} poly(s) 
 
 from __future__ import annotations
 
-import math
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import numpy as np
 import polars as pl
 
-from krogh.errors import require, require_integer, unknown
-from krogh.experiments.attention.construction_figures import SOURCE, errors_figure, length_figure, size_figure
-from krogh.experiments.attention.construction_tables import (
-    ATTENTION,
-    ERRORS,
-    MEMORISED,
-    NORMS,
-    RELUS,
-    Settings,
-    function_rows,
-    growth_rates,
-    growth_rows,
-    head_rows,
-    long_rows,
-    memoriser_rows,
-    other_rows,
-)
-from krogh.experiments.theorems import Demonstration, Tables, exact, largest, require_increasing, slope
-from krogh.lab import Claim, Figure, claim, experiment
-from krogh.theory.constructions.sparse_functions import EXACT
-from krogh.theory.constructions.sparse_heads import KINDS, Mode
-from krogh.theory.predictions.inputs import check_open, check_variant
+from krogh.errors import require
+from krogh.experiments.attention.common import law_needs
+from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
+from krogh.lab.charts import Panel
+from krogh.lab.estimate import largest
+from krogh.lab.experiment import Measures
+from krogh.lab.fits import line_slope
+from krogh.theory.constructions.base import Construction
+from krogh.theory.constructions.categorical import categorical_function
+from krogh.theory.constructions.memoriser import memoriser
+from krogh.theory.constructions.sparse_functions import EXACT, averaging, general, head_alone, symmetric
+from krogh.theory.constructions.sparse_heads import KINDS, Mode, sparse_head
+from krogh.theory.constructions.sparse_table import norms
+from krogh.theory.predictions.attention_limits import construction_norms
+from krogh.theory.predictions.inputs import Variant
 
+ATTENTION = {"Q": "query", "K": "key", "V": "value", "C": "output"}
+RELUS = {"W1": "first", "W2": "second", "w": "readout"}
+MEMORISED = 1e-12
 LEMMAS = {
     "det_single": ("Fixed positions, one head: the mean of the relevant signs", "Lemma A.19"),
     "det_multi": ("Fixed positions, s heads: the relevant signs", "Lemma A.19 (value repaired)"),
@@ -57,15 +55,68 @@ EXACTLY = {
 }
 RATE = 0.1
 """How far a fitted rate of exponential growth, in powers of 2 per bit, may be from the theorem's: lower-order terms."""
+LAWS = {
+    False: ("symmetric", 0.0, "a power of s", "poly(s)"),
+    True: ("general", 0.5, "2^(s/2) times a power of s", "2^s poly(s)"),
+}
+"""How norms of ReLUs grow where the head puts out one number, or one for each bit: functions, rate, law, as stated."""
+ERRORS = {
+    "construction": pl.String,
+    "head": pl.String,
+    "length": pl.Int64,
+    "s": pl.Int64,
+    "inputs": pl.Int64,
+    "error": pl.Float64,
+    "allowed": pl.Float64,
+}
+NORMS = {
+    "head": pl.String,
+    "length": pl.Int64,
+    "s": pl.Int64,
+    "weight": pl.String,
+    "norm": pl.Float64,
+    "predicted": pl.Float64,
+    "error": pl.Float64,
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    heads: tuple[str, ...] = setting(
+        tuple(KINDS), "attention heads, by the names of the construction sparse/head", distinct=True, among=KINDS
+    )
+    lengths: tuple[int, ...] = setting(
+        (5, 8, 12), "contexts T of which all 2^T inputs are executed", increasing=True, most=16
+    )
+    sizes: tuple[int, ...] = setting((1, 2, 3, 4), "numbers s of relevant bits", increasing=True, least=1)
+    tables: int = setting(20, "random functions per head, T and s, beside all functions of two bits", least=0)
+    long: tuple[int, ...] = setting(
+        tuple(2**p for p in range(3, 13)), "contexts T whose norms are measured", increasing=True, fewest=2
+    )
+    sampled: tuple[int, ...] = setting(
+        (64, 4096), "those of the long contexts that are executed, on sampled inputs", distinct=True, fewest=0
+    )
+    s: int = setting(3, "relevant bits in long contexts", least=1)
+    growth: tuple[int, ...] = setting(
+        (1, 2, 3, 4, 5, 6, 7, 8),
+        "numbers s for which the norms of ReLUs are measured",
+        increasing=True,
+        fewest=4,
+        least=1,
+        most=10,
+    )
+    mode: str = setting("dual", "keys: dual, or printed as in the source", among=get_args(Mode))
+    variant: str = setting("repaired", "ReLUs: repaired, or printed as in the source", among=get_args(Variant))
+    strength: float = setting(1.0, "R as a multiple of the lemma's", above=0)
 
 
 @experiment("attention/constructions")
-class Constructions(Demonstration[Settings]):
+class Constructions(Experiment[Settings]):
     """Every construction executed, and its norms against T and s."""
 
     title = "One attention layer represents every sparse function, with norms of order log T"
     question = "Do the weights written down in the proofs compute what they promise, and how large are they?"
-    source = SOURCE
+    source = "dissertation, Prop. 4.12, Lemmas A.19 to A.25"
     scales = {
         "smoke": Settings(
             heads=("train_single", "bag_vector"),
@@ -88,169 +139,378 @@ class Constructions(Demonstration[Settings]):
     )
 
     def check(self, settings: Settings) -> None:
-        for head in settings.heads:
-            if head not in KINDS:
-                raise unknown("head", head, KINDS)
-        require(settings.heads and len(set(settings.heads)) == len(settings.heads), "heads must be named once each")
-        require_increasing("sizes", settings.sizes, 1)
-        require_increasing("lengths", settings.lengths, settings.sizes[-1])
-        require_integer("the longest of lengths", settings.lengths[-1], 1, 16)
-        require_increasing("long", settings.long, settings.s, 2)
+        for name, least in (("lengths", settings.sizes[-1]), ("long", settings.s)):
+            given = getattr(settings, name)
+            require(given[0] >= least, f"{name} must be at least s={least}; got {name}={given}")
         outside = sorted(set(settings.sampled) - set(settings.long))
         require(not outside, f"sampled must be among long={settings.long}; got {outside} beside them")
-        require_increasing("growth", settings.growth, 1, 4)
-        require_integer("the largest of growth", settings.growth[-1], 4, 10)
-        require_integer("tables", settings.tables, 0)
-        modes = get_args(Mode)
-        require(settings.mode in modes, f"mode must be one of {', '.join(modes)}; got mode={settings.mode!r}")
-        check_variant(settings.variant)  # type: ignore[arg-type]
-        check_open("strength", settings.strength, 0)
 
-    def measure(self, settings: Settings) -> Tables:
-        rows = [*head_rows(settings), *function_rows(settings), *memoriser_rows(settings), *other_rows(settings)]
+    def measure(self, results: Results[Settings]) -> Measures:
+        """Errors on all inputs; norms, and some errors, in long contexts; norms of the ReLUs against s."""
+        settings = results.settings
+        executed = (head_rows, function_rows, memoriser_rows, other_rows)
         return {
-            "errors": pl.DataFrame(rows, schema=ERRORS, orient="row"),
-            "long": pl.DataFrame(long_rows(settings), schema=NORMS, orient="row"),
-            "growth": pl.DataFrame(growth_rows(settings), schema=NORMS, orient="row"),
+            "errors": lambda: pl.DataFrame(
+                [row for rows in executed for row in rows(settings)], schema=ERRORS, orient="row"
+            ),
+            "long": lambda: pl.DataFrame(long_rows(settings), schema=NORMS, orient="row"),
+            "growth": lambda: pl.DataFrame(growth_rows(settings), schema=NORMS, orient="row"),
         }
 
-    def judge(self, settings: Settings, tables: Tables) -> list[Claim]:
-        return [*_exactness(tables["errors"]), *_length_claims(settings, tables["long"]), *_size_claims(tables)]
-
-    def draw(self, settings: Settings, tables: Tables) -> list[Figure]:
-        return [errors_figure(tables["errors"]), length_figure(settings, tables["long"]), size_figure(tables)]
-
-
-def _exactness(errors: pl.DataFrame) -> list[Claim]:
-    """One claim for each construction that was executed."""
-    found = []
-    for construction in dict.fromkeys(errors["construction"]):
-        own = errors.filter(pl.col("construction") == construction)
-        executed = own.drop_nulls("length")
-        over = f" (T = {_listed(executed['length'])}, s = {_listed(executed['s'])})" if len(executed) else ""
-        name = construction.replace("_", "-")
-        shared: dict[str, Any] = {"trials": int(own["inputs"].sum())}
-        if construction in LEMMAS:
-            what, lemma = LEMMAS[construction]
-            found.append(
-                claim(
+    def claims(self, tables: Tables[Settings], say: Claims) -> None:
+        for construction, own in groups(tables["errors"], "construction").items():
+            executed = own.drop_nulls("length")
+            over = f" (T = {_listed(executed['length'])}, s = {_listed(executed['s'])})" if len(executed) else ""
+            name, inputs = construction.replace("_", "-"), int(own["inputs"].sum())
+            if construction in LEMMAS:
+                what, lemma = LEMMAS[construction]
+                say(
                     f"head-{name}",
                     f"{what}, within γ/4 on every input{over}.",
-                    source=f"dissertation, {lemma}",
-                    statistic="largest error / (γ/4)",
-                    interval=exact(largest(own["error"] / own["allowed"])),
+                    largest(own["error"] / own["allowed"], trials=inputs),
+                    "largest error / (γ/4)",
                     at_most=1.0,
+                    source=f"dissertation, {lemma}",
                     source_value="≤ 1",
-                    **shared,
                 )
-            )
-        else:
-            what, lemma, bound = EXACTLY[construction]
-            found.append(
-                claim(
+            else:
+                what, lemma, bound = EXACTLY[construction]
+                say(
                     f"exact-{name}",
                     f"{what}{over}.",
-                    source=f"dissertation, {lemma}",
-                    statistic="largest error, of the largest value",
-                    interval=exact(largest(own["error"])),
+                    largest(own["error"], trials=inputs),
+                    "largest error, of the largest value",
                     at_most=bound,
+                    source=f"dissertation, {lemma}",
                     source_value="exact",
-                    **shared,
                 )
-            )
-    return found
+        _claim_lengths(tables, say.about(source="dissertation, Prop. 4.12"))
+        _claim_sizes(tables["growth"], say.about(source="dissertation, Prop. 4.12"))
+
+    def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
+        yield _errors_figure(self.source, tables["errors"])
+        yield _length_figure(self.source, tables)
+        yield _size_figure(self.source, tables["growth"])
+
+
+# --- what is measured ---------------------------------------------------------------------------------------
+
+
+def _support(length: int, s: int) -> tuple[int, ...]:
+    """s positions spread over the context, not in order: which they are must make no difference."""
+    places = tuple(int(place) for place in np.linspace(length - 1, 0, s).round())
+    return places if s > 1 else (length // 2,)
+
+
+def _strength(settings: Settings, head: Any, length: int, support: tuple[int, ...]) -> float | None:
+    """R, where it is not the lemma's own."""
+    if settings.strength == 1:
+        return None
+    return settings.strength * sparse_head(head, length, support, mode=settings.mode).strength  # type: ignore[arg-type]
+
+
+def head_rows(settings: Settings) -> list[tuple[Any, ...]]:
+    """The largest deviation of attention alone from its target, and γ/4."""
+    rows: list[tuple[Any, ...]] = []
+    for head, length, s in itertools.product(settings.heads, settings.lengths, settings.sizes):
+        support: Any = _support(length, s)
+        strength = _strength(settings, head, length, support)
+        made = head_alone(length, support=support, head=head, mode=settings.mode, strength=strength)
+        found = made.check()
+        rows.append((head, head, length, s, found.inputs, found.largest_error, made.tolerance))
+    return rows
+
+
+def function_rows(settings: Settings) -> list[tuple[Any, ...]]:
+    """Attention followed by ReLUs: the largest error over functions, of the largest value of each."""
+    rows: list[tuple[Any, ...]] = []
+    for head, length, s in itertools.product(settings.heads, settings.lengths, settings.sizes):
+        vector = KINDS[head].vector
+        inputs, errors = 0, []
+        for values in _functions(settings, 2**s if vector else s + 1, s):
+            made = _represented(settings, head, length, _support(length, s), values)
+            found = made.check()
+            inputs += found.inputs
+            errors.append(found.largest_error * EXACT / made.tolerance)
+        rows.append(("general" if vector else "symmetric", head, length, s, inputs, np.max(errors), EXACT))
+    return rows
+
+
+def _functions(settings: Settings, count: int, s: int) -> list[tuple[float, ...]]:
+    """Values of functions: of two bits all that are 0 or 1, and random real ones of any s."""
+    random = np.random.default_rng([count, s])
+    drawn = [tuple(row) for row in random.normal(size=(max(settings.tables, 1), count)).tolist()]
+    return [*itertools.product((0.0, 1.0), repeat=count), *drawn] if s == 2 else drawn
+
+
+def _represented(
+    settings: Settings, head: Any, length: int, support: tuple[int, ...], values: tuple[float, ...]
+) -> Construction:
+    shared: Any = {"mode": settings.mode, "variant": settings.variant}
+    strength = _strength(settings, head, length, support)
+    if KINDS[head].vector:
+        return general(length, support=support, table=values, head=head, strength=strength, **shared)
+    return symmetric(length, support=support, values=values, head=head, strength=strength, **shared)
+
+
+def memoriser_rows(settings: Settings) -> list[tuple[Any, ...]]:
+    """Random points on a grid of width 4δ, and what is repeated anywhere within δ of them, corners included."""
+    rows: list[tuple[Any, ...]] = []
+    for dimension, layers in ((1, 2), (1, 3), (2, 3), (3, 3)):
+        random = np.random.default_rng([dimension, layers])
+        grid = np.array(list(itertools.product(np.arange(-2.0, 2.1), repeat=dimension)))
+        delta = 0.2
+        points = 4 * delta * random.permutation(grid)[:12]
+        values = random.normal(size=len(points))
+        network = memoriser(points, values, delta, layers, settings.variant)  # type: ignore[arg-type]
+        corners = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=dimension)))
+        moves = np.concatenate([corners, random.uniform(-1, 1, (200, dimension))]) * delta * (1 - 1e-12)
+        near = (points[:, None] + moves[None]).reshape(-1, dimension)
+        missed = np.abs(network(near) - np.repeat(values, len(moves)))
+        rows.append(("memoriser", f"{layers} layers", None, dimension, len(near), missed.max(), MEMORISED))
+    return rows
+
+
+def other_rows(settings: Settings) -> list[tuple[Any, ...]]:
+    """The head that averages everything, and functions of tokens of three kinds."""
+    length = settings.lengths[0]
+    found = averaging(length).check()
+    rows: list[tuple[Any, ...]] = [("averaging", "averaging", length, length, found.inputs, found.largest_error, EXACT)]
+    values = np.random.default_rng(3).normal(size=(3, 3))
+    function = categorical_function(length, 3, values, support=_support(length, 2))
+    words = np.array(list(itertools.product(range(3), repeat=min(length, 8))))
+    words = np.pad(words, ((0, 0), (0, length - words.shape[1])))
+    wanted = values[tuple(words[:, list(function.support)].T)]
+    rows.append(("categorical", "categorical", length, 2, len(words), np.abs(function(words) - wanted).max(), EXACT))
+    return rows
+
+
+def _predicted(head: str, length: int, s: int) -> dict[str, float]:
+    """The norms of Proposition 4.12's proof, by the weight's name; w is bounded by functions of size 1."""
+    vector = KINDS[head].vector
+    found: dict[str, Any] = construction_norms(length, s, KINDS[head].mapping, "general" if vector else "symmetric")  # type: ignore[arg-type]
+    return {weight: float(found[name]) for weight, name in {**ATTENTION, **RELUS}.items()}
+
+
+def long_rows(settings: Settings) -> list[tuple[Any, ...]]:
+    """Norms of a random ±1 function's representation in contexts of growing length, some of them executed."""
+    rows: list[tuple[Any, ...]] = []
+    for head, length in itertools.product(settings.heads, settings.long):
+        made = _represented(settings, head, length, _support(length, settings.s), _labels(head, settings.s))
+        error = made.check().largest_error if length in settings.sampled else None
+        predicted = _predicted(head, length, settings.s)
+        found = norms(made.params)
+        rows += [(head, length, settings.s, name, found[name], predicted[name], error) for name in predicted]
+    return rows
+
+
+def _labels(head: str, s: int) -> tuple[float, ...]:
+    """A function with the values -1 and 1 only, so that ‖w‖ is what the proof bounds it by."""
+    count = 2**s if KINDS[head].vector else s + 1
+    return tuple(np.random.default_rng([7, count]).choice([-1.0, 1.0], size=count).tolist())
+
+
+def growth_rows(settings: Settings) -> list[tuple[Any, ...]]:
+    """Norms of the ReLUs against s: those of the memoriser of the head's points, whatever T."""
+    rows: list[tuple[Any, ...]] = []
+    for head, s in itertools.product(settings.heads, settings.growth):
+        made = sparse_head(head, s, tuple(range(s)))  # type: ignore[arg-type]
+        values = np.asarray(_labels(head, s))
+        found, predicted = norms(memoriser(made.points(), values, made.gamma / 4).params), _predicted(head, s, s)
+        rows += [(head, s, s, name, found[name], predicted[name], None) for name in RELUS]
+    return rows
+
+
+def growth_rates(table: pl.DataFrame) -> pl.DataFrame:
+    """For each head and weight: b and c of log2 ‖·‖_F = a + b s + c log2 s, by least squares over s ≥ 2.
+
+    A single bit follows another law: γ = min(1, 2/s) is 1 for one bit as for two.
+    """
+    rows = []
+    for (head, weight), own in table.filter(pl.col("s") >= 2).group_by("head", "weight", maintain_order=True):
+        s = own["s"].to_numpy().astype(np.float64)
+        design = np.column_stack([np.ones_like(s), s, np.log2(s)])
+        _, rate, power = np.linalg.lstsq(design, np.log2(own["norm"].to_numpy()), rcond=None)[0]
+        rows.append((head, weight, KINDS[str(head)].vector, float(rate), float(power)))
+    return pl.DataFrame(rows, schema=["head", "weight", "general", "rate", "power"], orient="row")
+
+
+# --- what it decides ----------------------------------------------------------------------------------------
 
 
 def _listed(values: pl.Series) -> str:
     return ", ".join(str(value) for value in sorted(set(values)))
 
 
-def _length_claims(settings: Settings, table: pl.DataFrame) -> list[Claim]:
+def _ends(values: pl.Series, digits: int) -> str:
+    numbers = values.to_numpy()
+    return f"{numbers.min():.{digits}f} to {numbers.max():.{digits}f}"
+
+
+def _claim_lengths(tables: Tables[Settings], say: Claims) -> None:
+    table, s = tables["long"], tables.settings.s
     lengths = sorted(set(table["length"]))
-    over = f"T = {lengths[0]} to {lengths[-1]}, s = {settings.s}"
-    wide: dict[str, Any] = {
-        "enough": len(lengths) >= 4 and lengths[-1] >= 64 * lengths[0],
-        "too_small": f"{len(lengths)} lengths up to {lengths[-1]}; a law of T needs four, over a factor of 64",
-        "trials": len(table),
-    }
-    slopes = [
-        slope(np.log(own["length"]), own["norm"])
-        for _, own in table.filter(pl.col("weight") == "Q").group_by("head", maintain_order=True)
-    ]
-    others = [
-        largest(own["norm"]) / float(own["norm"].min())  # type: ignore[arg-type]
-        for _, own in table.filter(pl.col("weight") != "Q").group_by("head", "weight", maintain_order=True)
-    ]
-    executed = table.drop_nulls("error")
-    longest = max(executed["length"], default=0)
-    return [
-        claim(
-            "query-norm-log",
-            f"‖W_Q‖_F grows by 1 for every factor of e in T, in all {len(slopes)} constructions ({over}).",
-            source="dissertation, Prop. 4.12",
-            statistic="largest |slope of ‖W_Q‖_F on ln T - 1|",
-            interval=exact(largest(np.abs(np.array(slopes) - 1))),
-            at_most=1e-9,
-            source_value="O(log(Ts))",
-            **wide,
-        ),
-        claim(
-            "other-norms-constant",
-            f"No other norm of attention or ReLUs depends on T ({over}).",
-            source="dissertation, Prop. 4.12",
-            statistic="largest (norm at one length / norm at another - 1)",
-            interval=exact(largest(others) - 1),
-            at_most=1e-9,
-            source_value="O(s), poly(s), 2^s poly(s)",
-            **wide,
-        ),
-        claim(
-            "norms-as-predicted",
-            f"All norms are those of the proofs to the last digit ({over}).",
-            source="dissertation, Lemmas A.19 to A.25",
-            statistic="largest |norm / predicted - 1|",
-            interval=exact(largest(np.abs(table["norm"] / table["predicted"] - 1))),
-            at_most=1e-9,
-            trials=len(table),
-        ),
-        claim(
-            "exact-in-long-contexts",
-            f"Long contexts are represented as exactly, on sampled inputs (T up to {longest}, s = {settings.s}).",
-            source="dissertation, Prop. 4.12",
-            statistic="largest error",
-            interval=exact(largest(executed["error"]) if len(executed) else math.nan),
-            at_most=EXACT,
-            source_value="exact",
-            trials=len(executed) // len({**ATTENTION, **RELUS}),
-        ),
-    ]
+    over, wide = f"T = {lengths[0]} to {lengths[-1]}, s = {s}", law_needs(lengths, 64)
+    query, others = table.filter(weight="Q"), table.filter(pl.col("weight") != "Q")
+    slopes = [line_slope(np.log(own["length"]), own["norm"]) for own in groups(query, "head").values()]
+    say(
+        "query-norm-log",
+        f"‖W_Q‖_F grows by 1 for every factor of e in T, in all {len(slopes)} constructions ({over}).",
+        largest(np.abs(np.array(slopes) - 1), trials=len(query)),
+        "largest |slope of ‖W_Q‖_F on ln T - 1|",
+        at_most=1e-9,
+        source_value="O(log(Ts))",
+        needs=wide,
+    )
+    ends = others.group_by("head", "weight").agg(least=pl.col("norm").min(), most=pl.col("norm").max())
+    say(
+        "other-norms-constant",
+        f"No other norm of attention or ReLUs depends on T ({over}).",
+        largest(ends["most"] / ends["least"] - 1, trials=len(others)),
+        "largest (norm at one length / norm at another - 1)",
+        at_most=1e-9,
+        source_value="O(s), poly(s), 2^s poly(s)",
+        needs=wide,
+    )
+    say(
+        "norms-as-predicted",
+        f"All norms are those of the proofs to the last digit ({over}).",
+        largest((table["norm"] / table["predicted"] - 1).abs()),
+        "largest |norm / predicted - 1|",
+        at_most=1e-9,
+        source="dissertation, Lemmas A.19 to A.25",
+    )
+    executed = table.drop_nulls("error").unique(["head", "length"])
+    say(
+        "exact-in-long-contexts",
+        f"Long contexts are represented as exactly, on sampled inputs (T up to {max(executed['length'], default=0)}, "
+        f"s = {s}).",
+        largest(executed["error"]),
+        "largest error",
+        at_most=EXACT,
+        source_value="exact",
+    )
 
 
-def _size_claims(tables: Tables) -> list[Claim]:
-    table = tables["growth"]
-    rates, sizes = growth_rates(table), sorted(set(table["s"]) - {1})
-    found = []
-    for vector, name, expected, law, stated in (
-        (False, "symmetric", 0.0, "a power of s", "poly(s)"),
-        (True, "general", 0.5, "2^(s/2) times a power of s", "2^s poly(s)"),
-    ):
-        own = rates.filter(pl.col("general") == vector)
-        if not len(own):
-            continue
-        powers = f"{float(own['power'].min()):.1f} to {float(own['power'].max()):.1f}"  # type: ignore[arg-type]
-        found.append(
-            claim(
-                f"{name}-norms",
-                f"For {name} functions the norms of ReLUs grow as {law} (fitted powers "
-                f"{powers}), s = {sizes[0]} to {sizes[-1]}.",
-                source="dissertation, Prop. 4.12",
-                statistic=f"largest |b - {expected:g}| of log2 ‖·‖_F = a + b s + c log2 s",
-                interval=exact(largest((own["rate"] - expected).abs())),
-                at_most=RATE,
-                source_value=f"{stated}, as an upper bound",
-                trials=len(table.filter(pl.col("head").is_in(own["head"].to_list()))),
-                enough=len(sizes) >= 6,
-                too_small=f"{len(sizes)} values of s; a rate beside a power needs six",
-            )
+def _claim_sizes(table: pl.DataFrame, say: Claims) -> None:
+    sizes = sorted(set(table["s"]) - {1})
+    for vector, own in groups(growth_rates(table), "general").items():
+        name, expected, law, stated = LAWS[vector]
+        fitted = table.filter(pl.col("head").is_in(own["head"].to_list()), pl.col("s").is_in(sizes))
+        say(
+            f"{name}-norms",
+            f"For {name} functions the norms of ReLUs grow as {law} (fitted powers {_ends(own['power'], 1)}), "
+            f"s = {sizes[0]} to {sizes[-1]}.",
+            largest((own["rate"] - expected).abs(), trials=len(fitted)),
+            f"largest |b - {expected:g}| of log2 ‖·‖_F = a + b s + c log2 s",
+            at_most=RATE,
+            source_value=f"{stated}, as an upper bound",
+            needs=[need(len(sizes), 6, "values of s")],
         )
-    return found
+
+
+# --- how it looks -------------------------------------------------------------------------------------------
+
+
+def _errors_figure(source: str, errors: pl.DataFrame) -> Figure:
+    chart = Chart(
+        "errors",
+        "Error of every construction beside what its lemma allows",
+        headline="What the constructions miss by, and what their lemmas allow",
+        source=source,
+        width=6.6,
+    )
+    panel, by_name = chart.panel(x="largest error over all inputs (bars: allowed)"), groups(errors, "construction")
+    for place, own in enumerate(by_name.values()):
+        shift = np.linspace(-0.22, 0.22, len(own)) if len(own) > 1 else np.zeros(1)
+        drawn = np.maximum(own["error"].to_numpy(), 1e-17)
+        panel.dots(drawn, place + shift, color=figures.BLUE, markersize=3.2, markeredgewidth=0, alpha=1.0)
+        for allowed in sorted(set(own["allowed"])):
+            panel.ax.plot([allowed] * 2, [place - 0.36, place + 0.36], color=figures.VERMILLION, linewidth=1.3)
+    panel.ax.set_yticks(range(len(by_name)), list(by_name))
+    panel.ax.invert_yaxis()
+    panel.axes(log="x")
+    return chart.figure(
+        f"{int(errors['inputs'].sum()):,} inputs were executed; a point is one head, T and s. "
+        "The first heads may miss their target by γ/4, which depends on s; everything else is exact up to rounding. "
+        "Errors of 0 are drawn at 10⁻¹⁷.",
+        errors,
+    )
+
+
+def _alike(table: pl.DataFrame) -> dict[tuple[str, ...], pl.DataFrame]:
+    """One curve for heads that have the same norms throughout, by their names."""
+    names: dict[tuple[float, ...], list[str]] = {}
+    by_head = groups(table, "head")
+    for head, own in by_head.items():
+        names.setdefault(tuple(own["norm"].round(9)), []).append(head)
+    return {tuple(heads): by_head[heads[0]] for heads in names.values()}
+
+
+def _length_figure(source: str, tables: Tables[Settings]) -> Figure:
+    table = tables["long"]
+    chart = Chart(
+        "norms-against-length",
+        "Norms against the length of the context",
+        headline="Only the query grows with the context, as its logarithm",
+        source=source,
+        columns=2,
+        width=8.4,
+    )
+    left = chart.panel(title="the query: slope 1 in ln T", y="‖W_Q‖_F")
+    for heads, own in _alike(table.filter(weight="Q")).items():
+        color = left.color()
+        left.dots(own["length"], own["norm"], color=color, markersize=4, alpha=1.0)
+        left.line(own["length"], own["predicted"], "\n".join(heads), color=color, style="-", width=1)
+    right = chart.panel(title="all others: constant", y="‖·‖_F, a line for each value that occurs")
+    for weight, marker in (("K", "o"), ("V", "s"), ("C", "^")):
+        color = right.color()
+        for place, own in enumerate(_alike(table.filter(weight=weight)).values()):
+            label = "" if place else f"‖W_{weight}‖_F"
+            _marked(right, own["length"], own["norm"], label, color, marker, key="legend", width=0.8, markersize=3.5)
+    lengths = sorted(set(table["length"]))
+    for panel in chart:
+        panel.axes(x="context length T", log="x", xticks=lengths[:: max(1, len(lengths) // 5)], base=2)
+    right.axes(ylim=(0, None)).legend(loc="lower right")
+    return chart.figure(
+        f"Frobenius norms of the weights (of each head, where there are several), s = {tables.settings.s}. Points are "
+        "measured on the weights, lines are those of the proofs. Norms of the ReLUs do not depend on T either.",
+        table,
+    )
+
+
+def _marked(panel: Panel, x: pl.Series, y: pl.Series, label: str, color: str, marker: str, **look: Any) -> None:
+    panel.line(x, y, label, color=color, style="-", marker=marker, **look)
+
+
+def _size_figure(source: str, table: pl.DataFrame) -> Figure:
+    chart = Chart(
+        "norms-against-s",
+        "Norms of the ReLUs against the number of relevant bits",
+        headline="ReLUs of symmetric functions stay small, those of arbitrary ones grow as 2^(s/2)",
+        source=source,
+        columns=2,
+        width=9.6,
+        height=4.2,
+        sharey=True,
+    )
+    ends = []
+    for vector, words in ((False, "symmetric functions"), (True, "arbitrary functions")):
+        panel = chart.panel(x="relevant bits s", title=words)
+        kind = [head for head in dict.fromkeys(table["head"]) if KINDS[head].vector == vector]
+        chosen = table.filter(pl.col("head").is_in(kind))
+        for weight, marker in (("W1", "o"), ("W2", "s"), ("w", "^")):
+            for heads, own in _alike(chosen.filter(weight=weight)).items():
+                color = figures.PALETTE[kind.index(heads[0]) % len(figures.PALETTE)]
+                text = f"{weight}, {'all' if len(heads) == len(kind) else ' '.join(heads)}"
+                _marked(panel, own["s"], own["norm"], text, color, marker, width=1.2, markersize=4)
+        panel.axes(log="y")
+        if kind:
+            ends.append(f"{_ends(growth_rates(chosen)['rate'], 2)} for {words}")
+    chart[0].axes(y="‖·‖_F")
+    return chart.figure(
+        "Frobenius norms of the two hidden layers W_1, W_2 and the read-out w, for functions with values ±1. Heads "
+        "that have the same points have the same ReLUs. Fitted rates b of log2 ‖·‖_F = a + b s + c log2 s, s ≥ 2: "
+        f"{', '.join(ends)}.",
+        table,
+    )

@@ -7,46 +7,32 @@ same data with P kept as drawn, N(0, 0.02²) in 64 dimensions, and with P traine
 
 from __future__ import annotations
 
-import functools
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 
 from krogh.engine import Trials, sweep
-from krogh.errors import require, require_integer
-from krogh.experiments.attention.common import (
-    DROPOUT_NOTE,
-    SUPPORT_NOTE,
-    conjunction_trial,
-    success_counts,
-)
-from krogh.lab import Claim, Experiment, Figure, Results, claim, experiment, figures, setting
-from krogh.lab.measured import Measured, from_counts, ratio
-from krogh.lab.sample_complexity import Counts, crossing, success_rates
-from krogh.lab.statistics import Interval, proportion, require_fraction
-from krogh.models.sparse_transformer import SparseTransformer
+from krogh.errors import require
+from krogh.experiments.attention.common import DROPOUT_NOTE, SUPPORT_NOTE, Cells, GridSettings, success_counts
+from krogh.lab import Chart, Claims, Experiment, Figure, Tables, experiment, figures, groups, need, setting
+from krogh.lab.estimate import Estimate, rate
+from krogh.lab.sample_complexity import crossing, success_rates
 from krogh.theory.predictions.attention_limits import information_floor
 
-SOURCE = "dissertation, §4.5 and §A.2 (fixed positions), §A.3.1 (trained positions)"
-FIXED = "model.fixed_positions"
-WORDS = {False: "trained", True: "fixed"}
+KINDS = {
+    "trained": "trained: m* ≈ 70 at T = 300",
+    "fixed": "not measured; representable by theorem",
+}
+"""What happens to the positions, and what the source says about it."""
 FEWEST = 10  # trials per cell that a verdict needs
 
 
 @dataclass(frozen=True)
-class Settings:
-    length: int = setting(100, "context length T")
-    sizes: tuple[int, ...] = setting(tuple(range(40, 201, 20)), "sample sizes m")
-    s: int = setting(3, "relevant positions")
-    trials: int = setting(40, "trials per size, each with its own data set; the same for both kinds")
-    restarts: int = setting(5, "runs that a trial may have on its data set")
-    budget: int = setting(1000, "steps after which a run has failed")
-    validation: int = setting(10_000, "validation examples, more than 99% of which must be right")
-    check_every: int = setting(10, "steps between two validations")
-    embedding_dropout: float = setting(0.0, "dropout on embeddings; the source has 0.1, which is 10 to 20 times dearer")
-    p: float = setting(0.8, "success rate that defines m*")
+class Settings(GridSettings):
+    length: int = setting(100, "context length T", least=2)
+    sizes: tuple[int, ...] = setting(tuple(range(40, 201, 20)), "sample sizes m", distinct=True, fewest=2, least=1)
 
 
 @experiment("attention/fixed-positions")
@@ -55,7 +41,7 @@ class FixedPositions(Experiment[Settings]):
 
     title = "A sparse conjunction with positional embeddings fixed or trained"
     question = "Does the Transformer learn a sparse conjunction when its positional embeddings stay as they were drawn?"
-    source = SOURCE
+    source = "dissertation, §4.5 and §A.2 (fixed positions), §A.3.1 (trained positions)"
     scales = {
         "smoke": Settings(length=12, sizes=(20, 40), trials=2, restarts=1, budget=60, validation=256),
         "laptop": Settings(
@@ -70,113 +56,75 @@ class FixedPositions(Experiment[Settings]):
         "Laptop scale has T = 50, 2 runs of 400 steps and 1000 validation examples.",
     )
 
-    def trials(self, settings: Settings) -> list[Trials]:
-        _check(settings)
-        stopping = {word: getattr(settings, word) for word in ("budget", "validation", "restarts", "check_every")}
-        sizes, cohorts = sorted(settings.sizes), []
-        for fixed in WORDS:
-            model = SparseTransformer(embedding_dropout=settings.embedding_dropout, fixed_positions=fixed)
-            trial = conjunction_trial(settings.length, settings.s, sizes[0], model, **stopping)
-            cohorts += sweep(trial, training__regime__m=sizes, seed=range(settings.trials))
-        return cohorts
+    def check(self, settings: Settings) -> None:
+        length, s = settings.length, settings.s
+        require(length > s, f"length must exceed s={s}; got length={length} (try {s + 1})")
 
-    def claims(self, results: Results[Settings]) -> list[Claim]:
-        settings, counts = results.settings, counts_of(results)
-        fewest = settings.trials
-        limits: dict[str, Any] = {
-            "enough": fewest >= FEWEST,
-            "too_small": f"{fewest} trials per size; a verdict needs {FEWEST}",
-            "source": SOURCE,
-        }
-        found = []
-        for fixed, word in WORDS.items():
-            hits, trials = counts[fixed][max(settings.sizes)]
-            found.append(
-                claim(
-                    f"{word}-learns",
-                    f"With {word} positions {max(settings.sizes)} samples are enough at T = {settings.length}.",
-                    statistic=f"success rate at m = {max(settings.sizes)}",
-                    interval=proportion(hits, trials),
-                    at_least=settings.p,
-                    source_value="trained: m* ≈ 70 at T = 300"
-                    if not fixed
-                    else "not measured; representable by theorem",
-                    trials=trials,
-                    **limits,
-                )
+    def trials(self, settings: Settings) -> Iterator[Trials]:
+        sizes = sorted(settings.sizes)
+        for kind in KINDS:
+            trial = settings.trial(settings.length, sizes[0], fixed_positions=kind == "fixed")
+            seeds = range(settings.trials)
+            yield from sweep(trial, training__regime__m=sizes, seed=seeds, label={"positions": kind})
+
+    def claims(self, tables: Tables[Settings], say: Claims) -> None:
+        settings, counts = tables.settings, counts_of(tables)
+        smallest, most = min(settings.sizes), max(settings.sizes)
+        say = say.about(needs=[need(settings.trials, FEWEST, "trials per size")])
+        for kind, source_value in KINDS.items():
+            say(
+                f"{kind}-learns",
+                f"With {kind} positions {most} samples are enough at T = {settings.length}.",
+                rate(*counts[kind][most], sample=f"{kind}, m={most}"),
+                f"success rate at m = {most}",
+                at_least=settings.p,
+                source_value=source_value,
             )
-        kinds = measured(results)
-        stars = {fixed: crossing(counts[fixed], settings.p).interval for fixed in WORDS}
-        hidden = limits["enough"] and not stars[False].low > 0
-        if hidden:
-            below = f"m* of trained positions may lie below the smallest size {min(settings.sizes)}"
-            limits |= {"enough": False, "too_small": below}
-        found.append(
-            claim(
-                "fixed-costs-little",
-                f"Fixed positions take at most twice the samples of trained ones (m* {_words(stars[True])} against "
-                f"{_words(stars[False])}).",
-                statistic="m* with fixed positions / m* with trained positions",
-                interval=ratio(kinds[True], settings.length, kinds[False]),
-                at_most=2.0,
-                source_value="not measured; both within O(log T) by theorem",
-                trials=sum(trials for cells in counts.values() for _, trials in cells.values()),
-                **limits,
-            )
+        fixed, trained = (crossing(counts[kind], settings.p, sample=kind) for kind in ("fixed", "trained"))
+        hidden = "" if trained.low > 0 else f"m* of trained positions may lie below the smallest size {smallest}"
+        say(
+            "fixed-costs-little",
+            f"Fixed positions take at most twice the samples of trained ones (m* {_words(fixed)} against "
+            f"{_words(trained)}).",
+            fixed / trained,
+            "m* with fixed positions / m* with trained positions",
+            at_most=2.0,
+            source_value="not measured; both within O(log T) by theorem",
+            needs=[hidden],
         )
-        return found
 
-    def figures(self, results: Results[Settings]) -> list[Figure]:
-        settings, counts = results.settings, counts_of(results)
-        fig, ax = figures.new_figure("Success with positional embeddings fixed or trained", width=6.4, height=3.9)
-        rows = []
-        for color, (fixed, word) in zip(figures.PALETTE, WORDS.items(), strict=False):
-            rates = success_rates(counts[fixed])
-            sizes = list(rates)
-            low, value, high = ([getattr(rate, end) for rate in rates.values()] for end in ("low", "value", "high"))
-            figures.interval_band(ax, sizes, low, value, high, color=color)
-            figures.direct_label(ax, sizes, value, f"{word} P", color=color)
-            rows += [(word, m, *counts[fixed][m], rate.low, rate.high) for m, rate in rates.items()]
-        ax.axhline(settings.p, color=figures.MUTED, linewidth=1, linestyle=":")
-        floor = information_floor(settings.length, settings.s)["bits"]
-        figures.source_line(ax, floor, f"log2 C({settings.length},{settings.s})", axis="x")
-        figures.log_axis_labels(ax, "x", values=sorted(settings.sizes))
-        ax.set_xlim(left=0.9 * min(floor, *settings.sizes))
-        ax.set_ylim(-0.03, 1.05)
-        ax.set_xlabel("samples m (log scale)")
-        ax.set_ylabel("success rate")
-        figures.source_note(fig, SOURCE)
-        data = pl.DataFrame(rows, schema=["positions", "m", "successes", "trials", "low", "high"], orient="row")
-        caption = (
-            f"Share of trials that learn the conjunction of {settings.s} of {settings.length} bits, with 95% Wilson "
-            f"intervals: {settings.trials} data sets per size, the same for both, up to {settings.restarts} runs of "
-            f"{settings.budget} steps each. Dotted: {settings.p:.0%}; dashed: the information floor."
+    def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
+        settings, floor = tables.settings, information_floor(tables.settings.length, tables.settings.s)["bits"]
+        chart = Chart(
+            "fixed-positions",
+            "Fixed and trained positional embeddings",
+            headline="Success with positional embeddings fixed or trained",
+            source=self.source,
+            height=3.9,
         )
-        return [Figure("fixed-positions", "Fixed and trained positional embeddings", caption, fig, data)]
+        panel, rows = chart.panel(x="samples m (log scale)", y="success rate"), []
+        for kind, cells in counts_of(tables).items():
+            rates = success_rates(cells, sample=kind)
+            panel.curve(rates, f"{kind} P")
+            rows += [(kind, m, *cells[m], rate.low, rate.high) for m, rate in zip(cells, rates.y, strict=True)]
+        panel.ax.axhline(settings.p, color=figures.MUTED, linewidth=1, linestyle=":")
+        panel.reference(floor, f"log2 C({settings.length},{settings.s})", axis="x")
+        limits = (0.9 * min(floor, *settings.sizes), None)
+        panel.axes(log="x", xticks=sorted(settings.sizes), xlim=limits, ylim=(-0.03, 1.05))
+        yield chart.figure(
+            f"Share of trials that learn the conjunction of {settings.s} of {settings.length} bits, with 95% "
+            f"Clopper–Pearson intervals: {settings.trials} data sets per size, the same for both, up to "
+            f"{settings.restarts} runs of {settings.budget} steps each. Dotted: {settings.p:.0%}; dashed: the "
+            "information floor.",
+            pl.DataFrame(rows, schema=["positions", "m", "successes", "trials", "low", "high"], orient="row"),
+        )
 
 
-def _check(settings: Settings) -> None:
-    require_integer("trials", settings.trials, 1)
-    require_integer("s", settings.s, 1)
-    require_integer("length", settings.length, settings.s + 1)
-    sizes = settings.sizes
-    good = len(sizes) >= 2 and len(set(sizes)) == len(sizes)
-    require(good, f"a threshold needs at least two different sizes; got sizes={sizes}")
-    require_fraction("p", settings.p)
+def counts_of(tables: Tables[Settings]) -> dict[str, Cells]:
+    """{kind: {m: (successes, trials)}}."""
+    kinds = groups(tables["trials"], "positions")
+    return {kind: success_counts(rows)[tables.settings.length] for kind, rows in kinds.items()}
 
 
-def counts_of(results: Results[Settings]) -> dict[bool, Counts]:
-    """{fixed: {m: (successes, trials)}}."""
-    length = results.settings.length
-    return {fixed: success_counts(results.table.filter(pl.col(FIXED) == fixed))[length] for fixed in WORDS}
-
-
-@functools.lru_cache(maxsize=2)
-def measured(results: Results[Settings]) -> dict[bool, Measured]:
-    """m* at the one length, by kind."""
-    settings, counts = results.settings, counts_of(results)
-    return {fixed: from_counts({settings.length: counts[fixed]}, settings.p, seed=int(fixed)) for fixed in WORDS}
-
-
-def _words(star: Interval) -> str:
+def _words(star: Estimate) -> str:
     return f"{star.value:.0f}" if math.isfinite(star.value) else "not reached"

@@ -8,45 +8,55 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from krogh.errors import require, require_integer
-from krogh.experiments.theorems import Demonstration, Tables, exact, largest, require_increasing, slope
-from krogh.lab import Claim, Figure, claim, experiment, figures, setting
+from krogh.errors import require
+from krogh.experiments.attention.common import law_needs
+from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, groups, need, setting
+from krogh.lab.estimate import exact, largest
+from krogh.lab.experiment import Measures
+from krogh.lab.fits import line_slope
 from krogh.theory.capacity import influence
 from krogh.theory.constructions.base import Construction
 from krogh.theory.constructions.sparse_functions import head_alone
 from krogh.theory.predictions.attention_limits import influence_limit
-from krogh.theory.predictions.inputs import check_open
 
-SOURCE = "dissertation, section 4.5"
 EXACT = 1e-9
-LONGEST = 10**6
 FLIPPED = 4
 """Contexts in which a bit is flipped: all 0, all 1 and random ones. Attention ignores the bits, so one would do."""
 FIXED = "R = 2: 0.490, 0.123, 0.0145, 0.00147 at T = 10, 10², 10³, 10⁴"
 GROWING = "0.652, 0.649, 0.6487, 0.6487 at T = 10, 10², 10³, 10⁴"
+FLIPS = ["norm", "score", "length", "influence", "irrelevant", "predicted", "limit"]
 
 
 @dataclass(frozen=True)
 class Settings:
-    lengths: tuple[int, ...] = setting((10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000), "context lengths T")
-    s: int = setting(3, "relevant bits")
-    scores: tuple[float, ...] = setting((0.5, 2.0, 5.0), "fixed scores R of relevant positions")
-    enumerated: int = setting(10, "longest context whose influence is found over all 2^T inputs and all positions")
+    lengths: tuple[int, ...] = setting(
+        (10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000),
+        "context lengths T",
+        increasing=True,
+        fewest=2,
+        most=10**6,
+    )
+    s: int = setting(3, "relevant bits", least=1)
+    scores: tuple[float, ...] = setting((0.5, 2.0, 5.0), "fixed scores R of relevant positions", distinct=True, above=0)
+    enumerated: int = setting(
+        10, "longest context whose influence is found over all 2^T inputs and all positions", most=14
+    )
 
 
 @experiment("attention/influence")
-class Influence(Demonstration[Settings]):
+class Influence(Experiment[Settings]):
     """Influence of a relevant bit at fixed and at growing norms."""
 
     title = "At constant norms a bit's influence vanishes as 1/T; a norm of log T keeps it"
     question = "How much does one relevant bit move an attention head as its context grows?"
-    source = SOURCE
+    source = "dissertation, section 4.5"
     scales = {
         "smoke": Settings(lengths=(8, 80, 800, 8000), scores=(2.0,), enumerated=8),
         "laptop": Settings(),
@@ -59,121 +69,104 @@ class Influence(Demonstration[Settings]):
     )
 
     def check(self, settings: Settings) -> None:
-        require_integer("s", settings.s, 1)
-        require_increasing("lengths", settings.lengths, settings.s, 2)
-        require(settings.lengths[-1] <= LONGEST, f"lengths must be at most {LONGEST}; got {settings.lengths[-1]}")
-        require_integer("enumerated", settings.enumerated, settings.s, 14)
-        require(settings.scores, "scores must name at least one fixed R; got none")
-        for score in settings.scores:
-            check_open("a score", score, 0)
+        for name, length in (("lengths", settings.lengths[0]), ("enumerated", settings.enumerated)):
+            require(length >= settings.s, f"{name} must be at least s={settings.s}; got {name}={length}")
 
-    def measure(self, settings: Settings) -> Tables:
-        rows = []
-        for score in (*settings.scores, None):
-            for length in settings.lengths:
-                head = _head("train_single", length, settings.s, score)
-                predicted = influence_limit(length, settings.s, score)
-                relevant, other = _flips(head, length, settings.s)
-                rows.append((_name(score), score, length, relevant, other, predicted["influence"], predicted["limit"]))
-        small = []
-        for kind in ("det_single", "train_single"):
-            for score in (*settings.scores, None):
-                head = _head(kind, settings.enumerated, settings.s, score)
-                found = influence(functools.partial(_of_bits, head), settings.enumerated)
-                predicted = influence_limit(settings.enumerated, settings.s, score)["influence"]
-                small.append((kind, _name(score), float(found[: settings.s].min()), float(found.max()), predicted))
-        columns = ["norm", "score", "length", "influence", "irrelevant", "predicted", "limit"]
-        schema = {name: pl.String if name == "norm" else pl.Float64 for name in columns} | {"length": pl.Int64}
-        return {
-            "flips": pl.DataFrame(rows, schema=schema, orient="row"),
-            "all": pl.DataFrame(small, schema=["head", "norm", "least", "largest", "predicted"], orient="row"),
-        }
+    def measure(self, results: Results[Settings]) -> Measures:
+        """One bit flipped in contexts of every length; and every bit in all contexts of a short one."""
+        return {"flips": lambda: _flip_table(results.settings), "all": lambda: _enumerated(results.settings)}
 
-    def judge(self, settings: Settings, tables: Tables) -> list[Claim]:
-        flips, every = tables["flips"], tables["all"]
+    def claims(self, tables: Tables[Settings], say: Claims) -> None:
+        settings, flips, every = tables.settings, tables["flips"], tables["all"]
         fixed, growing = flips.drop_nulls("score"), flips.filter(pl.col("score").is_null())
         lengths = growing["length"].to_list()
         over = f"T = {lengths[0]} to {lengths[-1]}, s = {settings.s}"
-        far: dict[str, Any] = {
-            "enough": lengths[-1] >= 1000 and lengths[-1] >= 1000 * lengths[0],
-            "too_small": f"the longest context is {lengths[-1]}; a limit needs 1000, and a factor of 1000",
-        }
-        shared: dict[str, Any] = {"source": SOURCE, "trials": 2 * FLIPPED * len(lengths)}
-        slopes = [_last_slope(own) for _, own in fixed.group_by("score", maintain_order=True)]
-        limit = float(growing["limit"][-1])
-        return [
-            *(
-                claim(
-                    f"{name}-formula",
-                    f"{text}: flipping a relevant bit moves the head by 2e^R/(s e^R + T+1-s) exactly ({over}).",
-                    statistic="largest |influence - formula|",
-                    interval=exact(largest((own["influence"] - own["predicted"]).abs())),
-                    at_most=EXACT,
-                    source_value=source_value,
-                    **shared,
-                )
-                for name, text, own, source_value in (
-                    ("fixed", "Fixed R", fixed, FIXED if settings.s == 3 else ""),
-                    ("growing", "R = log(8T/γ)", growing, GROWING if settings.s == 3 else ""),
-                )
-            ),
-            claim(
-                "enumerated",
-                f"Over all inputs and positions of T = {settings.enumerated} the influence of every relevant bit is "
-                "the formula's, with fixed and with chosen positions.",
-                statistic="largest |influence - formula|",
-                interval=exact(
-                    max(largest((every[column] - every["predicted"]).abs()) for column in ("least", "largest"))
-                ),
+        for name, text, own, source_value in (
+            ("fixed", "Fixed R", fixed, FIXED),
+            ("growing", "R = log(8T/γ)", growing, GROWING),
+        ):
+            say(
+                f"{name}-formula",
+                f"{text}: flipping a relevant bit moves the head by 2e^R/(s e^R + T+1-s) exactly ({over}).",
+                largest((own["influence"] - own["predicted"]).abs(), trials=FLIPPED * len(own)),
+                "largest |influence - formula|",
                 at_most=EXACT,
-                **{**shared, "trials": len(every) * 2**settings.enumerated},
-            ),
-            claim(
-                "fixed-norm-vanishes",
-                f"At every fixed R ({', '.join(f'{score:g}' for score in settings.scores)}) influence falls as 1/T.",
-                statistic="largest slope of log influence on log T, over the last factor of 10",
-                interval=exact(largest(slopes)),
-                at_most=-0.95,
-                source_value="→ 0 as T → ∞",
-                **far,
-                **shared,
-            ),
-            claim(
-                "log-norm-keeps",
-                f"With R = log(8T/γ) influence tends to 2/(s + γ/8) = {limit:.4f}.",
-                statistic=f"|influence at T = {lengths[-1]} / limit - 1|",
-                interval=exact(abs(float(growing["influence"][-1]) / limit - 1)),
-                at_most=1e-3,
-                source_value="2/(s + γ/8)",
-                **far,
-                **shared,
-            ),
-        ]
+                source_value=source_value if settings.s == 3 else "",
+            )
+        missed = [(every[column] - every["predicted"]).abs() for column in ("least", "largest")]
+        say(
+            "enumerated",
+            f"Over all inputs and positions of T = {settings.enumerated} the influence of every relevant bit is "
+            "the formula's, with fixed and with chosen positions.",
+            largest(missed, trials=len(every) * 2**settings.enumerated),
+            "largest |influence - formula|",
+            at_most=EXACT,
+        )
+        far = [need(lengths[-1], 1000, "is the longest context"), *law_needs(lengths, 1000, fewest=2)]
+        say(
+            "fixed-norm-vanishes",
+            f"At every fixed R ({', '.join(f'{score:g}' for score in settings.scores)}) influence falls as 1/T.",
+            largest([_last_slope(own) for own in groups(fixed, "score").values()], trials=FLIPPED * len(fixed)),
+            "largest slope of log influence on log T, over the last factor of 10",
+            at_most=-0.95,
+            source_value="→ 0 as T → ∞",
+            needs=far,
+        )
+        limit = float(growing["limit"][-1])
+        say(
+            "log-norm-keeps",
+            f"With R = log(8T/γ) influence tends to 2/(s + γ/8) = {limit:.4f}.",
+            exact(abs(float(growing["influence"][-1]) / limit - 1), FLIPPED),
+            f"|influence at T = {lengths[-1]} / limit - 1|",
+            at_most=1e-3,
+            source_value="2/(s + γ/8)",
+            needs=far,
+        )
 
-    def draw(self, settings: Settings, tables: Tables) -> list[Figure]:
-        flips = tables["flips"]
-        fig, ax = figures.new_figure(
-            "A relevant bit is lost in a long context, unless the norm grows", width=6.8, height=4.2
+    def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
+        s = tables.settings.s
+        chart = Chart(
+            "influence",
+            "Influence of a relevant bit at fixed and at growing norms",
+            headline="A relevant bit is lost in a long context, unless the norm grows",
+            source=self.source,
+            width=6.8,
+            height=4.2,
         )
-        for color, name in zip(figures.PALETTE, dict.fromkeys(flips["norm"]), strict=False):
-            own = flips.filter(pl.col("norm") == name)
-            lengths = own["length"].to_list()
+        panel = chart.panel(x="context length T", y="influence of a relevant bit", log="xy")
+        for name, own in groups(tables["flips"], "norm").items():
+            color, lengths, score = panel.color(), own["length"], own["score"][0]
             fine = np.unique(np.geomspace(lengths[0], lengths[-1], 100).astype(int))
-            score = own["score"][0]
-            curve = [influence_limit(int(length), settings.s, score)["influence"] for length in fine]
-            ax.plot(fine, curve, color=color, linewidth=1)
-            ax.plot(lengths, own["influence"], "o", color=color, markersize=4.5)
-            figures.direct_label(ax, lengths, own["influence"].to_list(), name, color=color)
-        figures.log_axis_labels(ax, "both")
-        ax.set_xlabel("context length T")
-        ax.set_ylabel("influence of a relevant bit")
-        figures.source_note(fig, SOURCE)
-        caption = (
-            f"Points: the head that averages s = {settings.s} positions, executed with one relevant bit flipped in "
-            f"{FLIPPED} contexts, max |f(b) - f(b ⊕ e_i)|. Lines: 2e^R/(s e^R + T+1-s)."
+            panel.dots(lengths, own["influence"], color=color, alpha=1.0)
+            curve = [influence_limit(int(length), s, score)["influence"] for length in fine]
+            panel.line(fine, curve, name, color=color, style="-", width=1)
+        yield chart.figure(
+            f"Points: the head that averages s = {s} positions, executed with one relevant bit flipped in {FLIPPED} "
+            "contexts, max |f(b) - f(b ⊕ e_i)|. Lines: 2e^R/(s e^R + T+1-s).",
+            tables["flips"],
         )
-        title = "Influence of a relevant bit at fixed and at growing norms"
-        return [Figure("influence", title, caption, fig, flips)]
+
+
+def _flip_table(settings: Settings) -> pl.DataFrame:
+    rows = []
+    for score in (*settings.scores, None):
+        for length in settings.lengths:
+            predicted = influence_limit(length, settings.s, score)
+            relevant, other = _flips(_head("train_single", length, settings.s, score), length, settings.s)
+            rows.append((_name(score), score, length, relevant, other, predicted["influence"], predicted["limit"]))
+    schema = {name: pl.Float64 for name in FLIPS} | {"norm": pl.String, "length": pl.Int64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _enumerated(settings: Settings) -> pl.DataFrame:
+    rows = []
+    for kind in ("det_single", "train_single"):
+        for score in (*settings.scores, None):
+            head = _head(kind, settings.enumerated, settings.s, score)
+            found = influence(functools.partial(_of_bits, head), settings.enumerated)
+            predicted = influence_limit(settings.enumerated, settings.s, score)["influence"]
+            rows.append((kind, _name(score), float(found[: settings.s].min()), float(found.max()), predicted))
+    return pl.DataFrame(rows, schema=["head", "norm", "least", "largest", "predicted"], orient="row")
 
 
 def _name(score: float | None) -> str:
@@ -204,4 +197,4 @@ def _flips(head: Construction, length: int, s: int) -> tuple[float, float]:
 def _last_slope(own: pl.DataFrame) -> float:
     """The slope of log influence on log T over the last factor of ten."""
     last = own.filter(pl.col("length") * 10 >= own["length"].max())
-    return slope(np.log(last["length"]), np.log(last["influence"])) if len(last) > 1 else math.nan
+    return line_slope(np.log(last["length"]), np.log(last["influence"]))

@@ -7,40 +7,43 @@ of signs themselves are realised by any norm, with a margin that vanishes.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from krogh.errors import require
-from krogh.experiments.theorems import Demonstration, Tables, exact, require_increasing, slope
-from krogh.lab import Claim, Figure, claim, experiment, figures, setting
+from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
+from krogh.lab.estimate import exact, least
+from krogh.lab.experiment import Measures
+from krogh.lab.fits import line_slope
 from krogh.tasks.shattering import binary_digits, shattered_length
 from krogh.theory.constructions.shattering_heads import LEAST_ATTENTION, shattering_heads
 from krogh.theory.predictions.attention_limits import pseudo_dimension
-from krogh.theory.predictions.inputs import check_open
 
-SOURCE = "dissertation, Prop. 4.8"
 LONG = 8
 """Shorter circles are no circles: the law of the norm needed is fitted from here on."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    lengths: tuple[int, ...] = setting(tuple(2**p for p in range(1, 11)), "lengths T, powers of two")
-    exponent: float = setting(2.0, "the heads' norm ‖w_QK‖ is T to this power (2 in the source)")
-    fixed: tuple[float, ...] = setting((10.0, 100.0, 1000.0), "norms that do not grow with T, for comparison")
+    lengths: tuple[int, ...] = setting(
+        tuple(2**p for p in range(1, 11)), "lengths T, powers of two", increasing=True, least=2, most=2**12
+    )
+    exponent: float = setting(2.0, "the heads' norm ‖w_QK‖ is T to this power (2 in the source)", above=0)
+    fixed: tuple[float, ...] = setting(
+        (10.0, 100.0, 1000.0), "norms that do not grow with T, for comparison", distinct=True, fewest=0, above=0
+    )
 
 
 @experiment("attention/shattering")
-class Shattering(Demonstration[Settings]):
+class Shattering(Experiment[Settings]):
     """All sign patterns of log2 T sequences, and the norm that they cost."""
 
     title = "Without a bound on norms, one head shatters log2 T sequences"
     question = "How does the capacity of an attention head of unbounded norm grow with the context, and at what norm?"
-    source = SOURCE
+    source = "dissertation, Prop. 4.8"
     scales = {
         "smoke": Settings(lengths=(2, 4, 8, 16), fixed=(10.0,)),
         "laptop": Settings(),
@@ -53,113 +56,94 @@ class Shattering(Demonstration[Settings]):
     )
 
     def check(self, settings: Settings) -> None:
-        require_increasing("lengths", settings.lengths, 2)
         for length in settings.lengths:
             power = shattered_length(length)
             require(power == length, f"lengths must be powers of two; got {length} (try {power})")
-        require(settings.lengths[-1] <= 2**12, f"lengths must be at most 4096; got {settings.lengths[-1]}")
-        check_open("exponent", settings.exponent, 0)
-        for norm in settings.fixed:
-            check_open("a fixed norm", norm, 0)
 
-    def measure(self, settings: Settings) -> Tables:
-        rows = [_row(length, float(length) ** settings.exponent) for length in settings.lengths]
-        fixed = [(norm, length, _attention(length, norm)) for norm in settings.fixed for length in settings.lengths]
+    def measure(self, results: Results[Settings]) -> Measures:
+        lengths, settings = results.settings.lengths, results.settings
         return {
-            "heads": pl.DataFrame(rows),
-            "fixed": pl.DataFrame(fixed, schema=["norm", "length", "attention"], orient="row"),
+            "heads": lambda: pl.DataFrame([_row(length, float(length) ** settings.exponent) for length in lengths]),
+            "fixed": lambda: pl.DataFrame(
+                [(norm, length, _attention(length, norm)) for norm in settings.fixed for length in lengths],
+                schema={"norm": pl.Float64, "length": pl.Int64, "attention": pl.Float64},
+                orient="row",
+            ),
         }
 
-    def judge(self, settings: Settings, tables: Tables) -> list[Claim]:
+    def claims(self, tables: Tables[Settings], say: Claims) -> None:
         heads = tables["heads"]
-        bits, right = int(heads["bits"].sum()), int(heads["right"].sum())
-        complete = heads.filter(pl.col("patterns") == pl.col("length"))
-        shattered = np.where(heads["patterns"] == heads["length"], heads["sequences"], 0)
-        lengths = heads["length"].to_list()
+        complete = (heads["patterns"] == heads["length"]).to_numpy()
+        lengths, bits = heads["length"].to_list(), int(heads["bits"].sum())
         over = f"T = {lengths[0]} to {lengths[-1]}"
-        long = heads.filter(pl.col("length") >= LONG)
-        shared: dict[str, Any] = {"source": SOURCE, "trials": int(heads["length"].sum())}
-        return [
-            claim(
-                "all-patterns",
-                f"Head s puts a sequence above 1/2 exactly where the digit of s is 1, for every s ({over}).",
-                statistic=f"share of {bits:,} digits read off rightly",
-                interval=exact(right / bits),
-                at_least=1.0,
-                source_value="all 2^p = T patterns",
-                **shared,
-            ),
-            claim(
-                "pseudo-dimension",
-                f"The heads shatter ⌊log2 T⌋ sequences, at {len(complete)} of {len(heads)} lengths ({over}).",
-                statistic="least (sequences shattered - ⌊log2 T⌋)",
-                interval=exact(float(np.min(shattered - heads["predicted"].to_numpy()))),
-                at_least=0.0,
-                source_value="pseudo-dimension ≥ ⌊log2 T⌋",
-                **shared,
-            ),
-            claim(
-                "attention-on-one",
-                f"With ‖w_QK‖ = T^{settings.exponent:g} every head attends to its position ({over}).",
-                statistic="least attention of head s to position s",
-                interval=exact(float(heads["attention"].min())),  # type: ignore[arg-type]
-                at_least=LEAST_ATTENTION,
-                source_value=f"≥ 1/(1+√(π/8)) = {LEAST_ATTENTION:.4f}",
-                **shared,
-            ),
-            claim(
-                "norm-needed",
-                f"The least ‖w_QK‖ with which a head attends to its position with the share {LEAST_ATTENTION:.3f} "
-                f"grows as T² (T = {LONG} to {lengths[-1]}).",
-                statistic="|slope of log ‖w_QK‖ on log T - 2|",
-                interval=exact(
-                    abs(slope(np.log(long["length"]), np.log(long["needed"])) - 2) if len(long) > 1 else math.nan
-                ),
-                at_most=0.05,
-                source_value="‖w_QK‖ = T² in the proof",
-                enough=len(long) >= 4,
-                too_small=f"{len(long)} lengths from {LONG} on; a power law needs four",
-                **shared,
-            ),
-        ]
-
-    def draw(self, settings: Settings, tables: Tables) -> list[Figure]:
-        heads, fixed = tables["heads"], tables["fixed"]
-        fig, (left, right) = figures.new_figure(
-            "One head tells T positions apart, at a norm of order T²", width=8.4, height=4.0, ncols=2
+        say(
+            "all-patterns",
+            f"Head s puts a sequence above 1/2 exactly where the digit of s is 1, for every s ({over}).",
+            exact(int(heads["right"].sum()) / bits, sum(lengths)),
+            f"share of {bits:,} digits read off rightly",
+            at_least=1.0,
+            source_value="all 2^p = T patterns",
         )
+        say(
+            "pseudo-dimension",
+            f"The heads shatter ⌊log2 T⌋ sequences, at {complete.sum()} of {len(heads)} lengths ({over}).",
+            least(np.where(complete, heads["sequences"], 0) - heads["predicted"].to_numpy(), trials=sum(lengths)),
+            "least (sequences shattered - ⌊log2 T⌋)",
+            at_least=0.0,
+            source_value="pseudo-dimension ≥ ⌊log2 T⌋",
+        )
+        say(
+            "attention-on-one",
+            f"With ‖w_QK‖ = T^{tables.settings.exponent:g} every head attends to its position ({over}).",
+            least(heads["attention"], trials=sum(lengths)),
+            "least attention of head s to position s",
+            at_least=LEAST_ATTENTION,
+            source_value=f"≥ 1/(1+√(π/8)) = {LEAST_ATTENTION:.4f}",
+        )
+        long = heads.filter(pl.col("length") >= LONG)
+        power = line_slope(np.log(long["length"]), np.log(long["needed"]))
+        say(
+            "norm-needed",
+            f"The least ‖w_QK‖ with which a head attends to its position with the share {LEAST_ATTENTION:.3f} "
+            f"grows as T² (T = {LONG} to {lengths[-1]}).",
+            exact(abs(power - 2), len(long)),
+            "|slope of log ‖w_QK‖ on log T - 2|",
+            at_most=0.05,
+            source_value="‖w_QK‖ = T² in the proof",
+            needs=[need(len(long), 4, f"lengths from {LONG} on")],
+        )
+
+    def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
+        heads = tables["heads"]
         lengths = heads["length"].to_list()
-        label = f"‖w_QK‖ = T^{settings.exponent:g}"
-        left.plot(lengths, heads["attention"], "o-", color=figures.BLUE, markersize=4)
-        figures.direct_label(left, lengths, heads["attention"].to_list(), label, color=figures.BLUE)
-        colors = (figures.VERMILLION, figures.GREEN, figures.PURPLE, figures.ORANGE, figures.SKY)
-        for color, norm in zip(colors, settings.fixed, strict=False):
-            own = fixed.filter(pl.col("norm") == norm)
-            left.plot(own["length"], own["attention"], "s-", color=color, markersize=3, linewidth=1)
-            figures.direct_label(left, lengths, own["attention"].to_list(), f"‖w_QK‖ = {norm:g}", color=color)
-        figures.source_line(left, LEAST_ATTENTION, "the source's bound")
-        left.set_ylim(0, 1.05)
-        left.set_ylabel("attention of head s to position s")
-        figures.panel_title(left, "what a norm buys")
-        right.plot(lengths, heads["needed"], "o-", color=figures.BLUE, markersize=4)
-        right.plot(lengths, np.square(lengths), color=figures.MUTED, linestyle="--", linewidth=1.1)
-        figures.direct_label(right, lengths, heads["needed"].to_list(), "needed", color=figures.BLUE)
-        figures.direct_label(right, lengths, np.square(lengths).tolist(), "T² (the source's)", color=figures.MUTED)
-        figures.log_axis_labels(right, "y")
-        right.set_ylabel(f"‖w_QK‖ for an attention of {LEAST_ATTENTION:.3f}")
-        figures.panel_title(right, "what a margin costs")
-        for ax in (left, right):
-            figures.log_axis_labels(ax, values=lengths[:: max(1, len(lengths) // 5)], base=2)
-            ax.set_xlabel("context length T")
-        figures.source_note(fig, SOURCE)
+        chart = Chart(
+            "shattering",
+            "The norm with which one head tells T positions apart",
+            headline="One head tells T positions apart, at a norm of order T²",
+            source=self.source,
+            columns=2,
+            width=8.4,
+        )
+        left = chart.panel(y="attention of head s to position s", title="what a norm buys", ylim=(0, 1.05))
+        label = f"‖w_QK‖ = T^{tables.settings.exponent:g}"
+        left.line(lengths, heads["attention"], label, style="-", width=1.7, marker="o", markersize=4)
+        for norm, own in groups(tables["fixed"], "norm").items():
+            label = f"‖w_QK‖ = {norm:g}"
+            left.line(own["length"], own["attention"], label, style="-", width=1, marker="s", markersize=3)
+        left.reference(LEAST_ATTENTION, "the source's bound")
+        right = chart.panel(y=f"‖w_QK‖ for an attention of {LEAST_ATTENTION:.3f}", title="what a margin costs", log="y")
+        right.line(lengths, heads["needed"], "needed", style="-", width=1.7, marker="o", markersize=4)
+        right.line(lengths, np.square(lengths), "T² (the source's)", color=figures.MUTED, width=1.1)
+        for panel in chart:
+            panel.axes(x="context length T", log="x", xticks=lengths[:: max(1, len(lengths) // 5)], base=2)
         faint = float(heads["unit_margin"][-1])
         left_over = f"is {faint:.1g}" if faint > 0 else "is lost in rounding"
-        caption = (
+        yield chart.figure(
             "T heads on log2 T sequences of T points on a circle. Left: attention to one's own position, which is the "
             f"same for all heads. Right: the least norm for the source's share {LEAST_ATTENTION:.4f}. The margin by "
-            f"which heads of norm 1 separate the digits of T = {lengths[-1]} {left_over}."
+            f"which heads of norm 1 separate the digits of T = {lengths[-1]} {left_over}.",
+            heads,
         )
-        return [Figure("shattering", "The norm with which one head tells T positions apart", caption, fig, heads)]
 
 
 def _row(length: int, norm: float) -> dict[str, float]:

@@ -8,25 +8,24 @@ succeed, and far below anything linear in T.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
 import polars as pl
 
-from krogh.errors import require, require_integer
-from krogh.experiments.theorems import Demonstration, Tables, exact, largest, require_increasing
-from krogh.lab import Claim, Figure, claim, experiment, figures, setting
-from krogh.lab.growth import fit_growth, growth_evidence
-from krogh.lab.measured import from_counts
-from krogh.lab.sample_complexity import crossing
-from krogh.lab.statistics import Interval, proportion
-from krogh.tasks.consistency import consistent_sets, unique_probability
+from krogh.errors import require
+from krogh.experiments.attention.common import Cells, cells_of, identified, law_needs
+from krogh.lab import Chart, Claims, Estimate, Experiment, Figure, Results, Tables, experiment, figures, need, setting
+from krogh.lab.estimate import largest, minimum, rate
+from krogh.lab.experiment import Measures
+from krogh.lab.fits import fit_growth, growth_evidence
+from krogh.lab.sample_complexity import crossings, success_rates
+from krogh.tasks.consistency import consistent_sets
 from krogh.tasks.sparse_boolean import sparse_and
 from krogh.theory.predictions.attention_limits import information_floor
 
-SOURCE = "dissertation, section 4.6 and A.3.1"
 THRESHOLD = 0.8
 FACTOR = 2.2
 FEWEST = 100  # data sets per cell that a verdict needs
@@ -38,23 +37,31 @@ TRANSFORMER = {300: 70}
 
 @dataclass(frozen=True)
 class Settings:
-    lengths: tuple[int, ...] = setting((50, 100, 200, 300, 500, 800, 1100), "context lengths T")
-    s: int = setting(3, "relevant bits")
-    samples: tuple[int, ...] = setting((12, 16, 20, 24, 28, 32, 36, 40, 45, 50, 60), "sample sizes m")
-    draws: int = setting(1000, "data sets per T and m")
-    learned: tuple[int, ...] = setting((50, 200), "those lengths at which the learner is run and guesses")
-    learned_samples: tuple[int, ...] = setting((20, 28, 36, 45), "sample sizes at which it is run")
-    learned_draws: int = setting(100, "data sets per T and m that it is run on")
-    seed: int = setting(0, "of the data sets")
+    lengths: tuple[int, ...] = setting(
+        (50, 100, 200, 300, 500, 800, 1100), "context lengths T", increasing=True, fewest=2
+    )
+    s: int = setting(3, "relevant bits", least=1)
+    samples: tuple[int, ...] = setting(
+        (12, 16, 20, 24, 28, 32, 36, 40, 45, 50, 60), "sample sizes m", increasing=True, fewest=2, least=1
+    )
+    draws: int = setting(1000, "data sets per T and m", least=1)
+    learned: tuple[int, ...] = setting(
+        (50, 200), "those lengths at which the learner is run and guesses", distinct=True, fewest=0
+    )
+    learned_samples: tuple[int, ...] = setting(
+        (20, 28, 36, 45), "sample sizes at which it is run", distinct=True, fewest=0
+    )
+    learned_draws: int = setting(100, "data sets per T and m that it is run on", least=1)
+    seed: int = setting(0, "of the data sets", least=0)
 
 
 @experiment("attention/statistical-floor")
-class StatisticalFloor(Demonstration[Settings]):
+class StatisticalFloor(Experiment[Settings]):
     """The probability that a data set identifies a conjunction, against the sample size."""
 
     title = "A few dozen samples identify 3 relevant bits among a thousand"
     question = "How many samples does the best learner of a sparse conjunction need, and how does that grow with T?"
-    source = SOURCE
+    source = "dissertation, section 4.6 and A.3.1"
     scales = {
         "smoke": Settings(
             lengths=(20, 40),
@@ -73,81 +80,155 @@ class StatisticalFloor(Demonstration[Settings]):
     )
 
     def check(self, settings: Settings) -> None:
-        require_integer("s", settings.s, 1)
-        require_increasing("lengths", settings.lengths, settings.s + 1, 2)
-        require_increasing("samples", settings.samples, 1, 2)
-        require_integer("draws", settings.draws, 1)
-        require_integer("learned_draws", settings.learned_draws, 1)
-        require_integer("seed", settings.seed, 0)
+        s, shortest = settings.s, settings.lengths[0]
+        require(shortest > s, f"every length must exceed s={s}; got {shortest} (try {s + 1})")
         for name, some, every in (
             ("learned", settings.learned, settings.lengths),
             ("learned_samples", settings.learned_samples, settings.samples),
         ):
             outside = sorted(set(some) - set(every))
             require(not outside, f"{name} must be among {every}; got {outside} beside them")
-        crowded = max(settings.learned, default=0) * 2 ** (-min(settings.learned_samples, default=1) / 2 / settings.s)
+        longest = max(settings.learned, default=0)
+        crowded = longest * 2 ** (-min(settings.learned_samples, default=1) / 2 / s)
         require(
             crowded <= 150,
-            f"the learner would try C({crowded:.0f},{settings.s}) index sets per data set; got learned_samples="
-            f"{settings.learned_samples} at T={max(settings.learned, default=0)} (try larger samples)",
+            f"the learner would try C({crowded:.0f},{s}) index sets per data set; got learned_samples="
+            f"{settings.learned_samples} at T={longest} (try larger samples)",
         )
 
-    def measure(self, settings: Settings) -> Tables:
-        rows = []
-        for length in settings.lengths:
-            for m in settings.samples:
-                share = unique_probability(length, settings.s, m, settings.draws, settings.seed)
-                rows.append((length, m, round(share * settings.draws), settings.draws))
-        learned = [
-            (length, m, *_learn(settings, length, m), settings.learned_draws)
-            for length in settings.learned
-            for m in settings.learned_samples
-        ]
+    def measure(self, results: Results[Settings]) -> Measures:
+        """Data sets that one index set alone fits; and how often a learner that lists all is right, and certain."""
+        settings = results.settings
+        every = [(length, m) for length in settings.lengths for m in settings.samples]
+        some = [(length, m) for length in settings.learned for m in settings.learned_samples]
         return {
-            "unique": pl.DataFrame(rows, schema=["length", "m", "unique", "draws"], orient="row"),
-            "learner": pl.DataFrame(learned, schema=["length", "m", "right", "unique", "draws"], orient="row"),
+            "unique": lambda: identified(every, settings.s, settings.draws, settings.seed),
+            "learner": lambda: pl.DataFrame(
+                [(*cell, *_learn(settings, *cell), settings.learned_draws) for cell in some],
+                schema={name: pl.Int64 for name in ("length", "m")}
+                | {"right": pl.Float64, "unique": pl.Int64, "draws": pl.Int64},
+                orient="row",
+            ),
         }
 
-    def judge(self, settings: Settings, tables: Tables) -> list[Claim]:
-        table = tables["unique"]
-        counts = _counts(table)
-        found = [*_threshold_claims(settings, counts), *_bound_claims(settings, tables)]
-        lengths = sorted(counts)
-        measured = from_counts(counts, THRESHOLD)
-        rise = fit_growth(measured)
-        enough = _enough(settings)
-        wide = len(lengths) >= 4 and lengths[-1] >= 10 * lengths[0]
-        if not wide:
-            enough = {
-                "enough": False,
-                "too_small": f"{len(lengths)} lengths up to {lengths[-1]}; a law of T needs four, over a factor of 10",
-            }
-        found.append(
-            claim(
-                "grows-as-log",
-                f"The threshold grows as log T and not as T, from T = {lengths[0]} to {lengths[-1]}: by "
-                f"{rise.b.value * math.log(2):.2f} samples for every doubling.",
-                source=SOURCE,
-                statistic="AIC of a line in T - AIC of a line in log T",
-                interval=growth_evidence(measured),
-                at_least=2.0,
-                trials=int(table["draws"].sum()),
+    def claims(self, tables: Tables[Settings], say: Claims) -> None:
+        settings, counts = tables.settings, cells_of(tables["unique"])
+        stars, lengths, s = crossings(counts, THRESHOLD, sample="T="), list(counts), settings.s
+        say = say.about(needs=[need(settings.draws, FEWEST, "data sets per cell")])
+        for length in lengths:
+            star, bits = stars.at(length), information_floor(length, s)["bits"]
+            say(
+                f"near-floor-T{length}",
+                f"T = {length}: data sets of m = {star.value:.1f} [{star.low:.1f}, {star.high:.1f}] samples "
+                f"identify I four times out of five; log2 C(T,s) = {bits:.1f}.",
+                star / bits,
+                "m at 80% / log2 C(T,s)",
+                at_most=FACTOR,
                 source_value="Θ(s log T)",
-                **enough,
             )
+            if length in TRANSFORMER and s == 3:
+                say(
+                    f"below-transformer-T{length}",
+                    f"T = {length}: the source's Transformer, with m* ≈ {TRANSFORMER[length]} samples, has more than "
+                    "identify I.",
+                    star,
+                    "m at 80%",
+                    at_most=float(TRANSFORMER[length]),
+                    unit="samples",
+                    source_value=f"m*({length}) ≈ {TRANSFORMER[length]}",
+                )
+        if s == 3 and all(SMALLEST in cells for cells in counts.values()):
+            shares = {length: _share(counts, length, SMALLEST) for length in lengths}
+            hardest = min(shares, key=lambda length: shares[length].value)
+            say(
+                "unique-at-smallest",
+                f"{SMALLEST} samples, the fewest that the source trains on, identify I nearly always, up to "
+                f"T = {max(counts)} (least often at T = {hardest}).",
+                minimum(list(shares.values())),
+                "least share of data sets that one index set alone fits",
+                at_least=0.95,
+                source_value="others are rejected and redrawn",
+            )
+        small = [(length, m, 2.0**m / math.comb(length, s)) for length, cells in counts.items() for m in cells]
+        small = [cell for cell in small if cell[2] < 1]
+        excess = [_share(counts, length, m).low - bound for length, m, bound in small]
+        say(
+            "counting-bound",
+            "No data set says more than its labels: the share of data sets that identify I keeps to 2^m / C(T,s) "
+            "where this is below 1.",
+            largest(excess, trials=settings.draws * len(small)),
+            "largest (lower end of the share - 2^m / C(T,s))",
+            at_most=0.0,
+            source_value="≤ 0",
         )
-        return found
+        learner = tables["learner"]
+        if len(learner):
+            certain, total = int(learner["unique"].sum()), int(learner["draws"].sum())
+            cells = [_share(counts, length, m) * (draws / total) for length, m, _, _, draws in learner.iter_rows()]
+            counted = sum(cells[1:], start=cells[0])
+            say(
+                "learner-agrees",
+                f"The learner that lists all index sets that fit, run on {total} data sets of the task, is certain as "
+                f"often as counted, and right by guessing in {float(learner['right'].sum()) / total:.0%}.",
+                abs(rate(certain, total, sample="learner") - counted),
+                "|share where it is certain - share counted|",
+                at_most=0.1,
+            )
+        rise = fit_growth(stars)
+        say(
+            "grows-as-log",
+            f"The threshold grows as log T and not as T, from T = {lengths[0]} to {lengths[-1]}: by "
+            f"{rise.b.value * math.log(2):.2f} samples for every doubling.",
+            growth_evidence(stars),
+            "AIC of a line in T - AIC of a line in log T",
+            at_least=2.0,
+            source_value="Θ(s log T)",
+            needs=law_needs(lengths, 10),
+        )
 
-    def draw(self, settings: Settings, tables: Tables) -> list[Figure]:
-        return [_figure(settings, tables)]
+    def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
+        settings, counts = tables.settings, cells_of(tables["unique"])
+        lengths, bits = list(counts), [information_floor(length, settings.s)["bits"] for length in counts]
+        chart = Chart(
+            "statistical-floor",
+            "Samples that identify a sparse conjunction",
+            headline="The samples that identify I grow with log2 C(T,s)",
+            source=self.source,
+            columns=2,
+            width=9.0,
+            height=4.4,
+            width_ratios=(1.35, 1),
+        )
+        left = chart.panel(x="samples m (dotted: log2 C(T,s))", y="share of data sets that identify I")
+        rows = []
+        for (length, cells), floor in zip(counts.items(), bits, strict=True):
+            color, shares = left.color(), success_rates(cells, sample=f"T={length}")
+            left.curve(shares, f"T = {length}", color=color, key="legend")
+            left.ax.axvline(floor, color=color, linewidth=1, linestyle=":")
+            rows += [(length, m, y.value, y.low, y.high, cells[m][1]) for m, y in zip(cells, shares.y, strict=True)]
+        left.reference(THRESHOLD, "80%")
+        left.axes(ylim=(-0.02, 1.05)).legend(loc="lower right")
+        right = chart.panel(x="context length T", y="samples m")
+        right.curve(crossings(counts, THRESHOLD, sample="T="), "m at 80%")
+        right.line(lengths, bits, "log2 C(T,s)", color=figures.MUTED, style=":", width=1.4)
+        right.line(lengths, FACTOR * np.array(bits), f"{FACTOR:g} log2 C(T,s)", color=figures.MUTED, width=1)
+        for length, m in TRANSFORMER.items():
+            if lengths[0] <= length <= lengths[-1] and settings.s == 3:
+                right.ax.plot([length], [m], "D", color=figures.VERMILLION, markersize=6)
+                words, color = "source's Transformer", figures.VERMILLION
+                figures.direct_label(right.ax, length, m, words, color=color, side="above")
+        right.axes(log="x", xticks=lengths[:: max(1, len(lengths) // 4)], ylim=(0, None))
+        yield chart.figure(
+            f"Left: share of {settings.draws} data sets of m samples that exactly one conjunction of s = {settings.s} "
+            "bits fits, with 95% Clopper–Pearson bands. Right: where the share reaches 80% (isotonic regression, "
+            "bootstrap band) beside the information floor.",
+            pl.DataFrame(rows, schema=["length", "m", "unique", "low", "high", "draws"], orient="row"),
+        )
 
 
-def _counts(table: pl.DataFrame) -> dict[int, dict[int, tuple[int, int]]]:
-    """T → m → (data sets that one index set alone fits, data sets)."""
-    found: dict[int, dict[int, tuple[int, int]]] = {}
-    for length, m, unique, draws in table.iter_rows():
-        found.setdefault(length, {})[m] = (unique, draws)
-    return found
+def _share(counts: dict[int, Cells], length: int, m: int) -> Estimate:
+    """The share of a cell's data sets that one index set alone fits."""
+    return rate(*counts[length][m], sample=f"T={length}, m={m}")
 
 
 def _learn(settings: Settings, length: int, m: int) -> tuple[float, int]:
@@ -170,172 +251,3 @@ def _learn(settings: Settings, length: int, m: int) -> tuple[float, int]:
         right += fits / len(sets) if len(sets) else 0.0
         unique += int(len(sets) == 1 and fits)
     return right, unique
-
-
-def _enough(settings: Settings) -> dict[str, Any]:
-    return {
-        "enough": settings.draws >= FEWEST,
-        "too_small": f"{settings.draws} data sets per cell; a verdict needs {FEWEST}",
-    }
-
-
-def _scaled(interval: Interval, by: float) -> Interval:
-    return Interval(interval.value / by, interval.low / by, interval.high / by, interval.level, interval.method)
-
-
-def _threshold_claims(settings: Settings, counts: dict[int, dict[int, tuple[int, int]]]) -> list[Claim]:
-    found = []
-    for length, cells in counts.items():
-        reached = crossing(cells, THRESHOLD).interval
-        bits = information_floor(length, settings.s)["bits"]
-        shared: dict[str, Any] = {"source": SOURCE, "trials": sum(draws for _, draws in cells.values())}
-        found.append(
-            claim(
-                f"near-floor-T{length}",
-                f"T = {length}: data sets of m = {reached.value:.1f} [{reached.low:.1f}, {reached.high:.1f}] samples "
-                f"identify I four times out of five; log2 C(T,s) = {bits:.1f}.",
-                statistic="m at 80% / log2 C(T,s)",
-                interval=_scaled(reached, bits),
-                at_most=FACTOR,
-                source_value="Θ(s log T)",
-                **_enough(settings),
-                **shared,
-            )
-        )
-        if length in TRANSFORMER and settings.s == 3:
-            found.append(
-                claim(
-                    f"below-transformer-T{length}",
-                    f"T = {length}: the source's Transformer, with m* ≈ {TRANSFORMER[length]} samples, has more than "
-                    "identify I.",
-                    statistic="m at 80%",
-                    interval=reached,
-                    at_most=float(TRANSFORMER[length]),
-                    unit="samples",
-                    source_value=f"m*({length}) ≈ {TRANSFORMER[length]}",
-                    **_enough(settings),
-                    **shared,
-                )
-            )
-    if settings.s == 3 and all(SMALLEST in cells for cells in counts.values()):
-        shares = {length: proportion(*cells[SMALLEST]) for length, cells in counts.items()}
-        hardest = min(shares, key=lambda length: shares[length].value)
-        found.append(
-            claim(
-                "unique-at-smallest",
-                f"{SMALLEST} samples, the fewest that the source trains on, identify I nearly always, up to "
-                f"T = {max(counts)} (least often at T = {hardest}).",
-                source=SOURCE,
-                statistic="least share of data sets that one index set alone fits",
-                interval=shares[hardest],
-                at_least=0.95,
-                trials=sum(cells[SMALLEST][1] for cells in counts.values()),
-                source_value="others are rejected and redrawn",
-                **_enough(settings),
-            )
-        )
-    return found
-
-
-def _bound_claims(settings: Settings, tables: Tables) -> list[Claim]:
-    """Nobody is right more often than 2^m / C(T,s); and the learner on the task's data agrees with the count."""
-    rows = [(length, m, unique, draws) for length, m, unique, draws in tables["unique"].iter_rows()]
-    excess = [
-        proportion(unique, draws).low - 2.0**m / math.comb(length, settings.s)
-        for length, m, unique, draws in rows
-        if 2.0**m < math.comb(length, settings.s)
-    ]
-    shared: dict[str, Any] = {"source": SOURCE, **_enough(settings)}
-    found = [
-        claim(
-            "counting-bound",
-            "No data set says more than its labels: the share of data sets that identify I keeps to 2^m / C(T,s) "
-            "where this is below 1.",
-            statistic="largest (lower end of the share - 2^m / C(T,s))",
-            interval=exact(largest(excess) if excess else math.nan, "Clopper-Pearson, lower end"),
-            at_most=0.0,
-            trials=sum(draws for *_, draws in rows),
-            source_value="≤ 0",
-            **shared,
-        )
-    ]
-    learner = tables["learner"]
-    if len(learner):
-        certain, total = int(learner["unique"].sum()), int(learner["draws"].sum())
-        counted = _counts(tables["unique"])
-        expected = sum(counted[row[0]][row[1]][0] / counted[row[0]][row[1]][1] * row[4] for row in learner.iter_rows())
-        share, counted_share = proportion(certain, total), expected / total
-        ends = sorted(abs(end - counted_share) for end in (share.low, share.high))
-        nearest = 0.0 if share.contains(counted_share) else ends[0]
-        off = Interval(abs(share.value - counted_share), nearest, ends[1], share.level, share.method)
-        found.append(
-            claim(
-                "learner-agrees",
-                f"The learner that lists all index sets that fit, run on {total} data sets of the task, is certain as "
-                f"often as counted, and right by guessing in {float(learner['right'].sum()) / total:.0%}.",
-                statistic="|share where it is certain - share counted|",
-                interval=off,
-                at_most=0.1,
-                trials=total,
-                **shared,
-            )
-        )
-    return found
-
-
-def _figure(settings: Settings, tables: Tables) -> Figure:
-    counts = _counts(tables["unique"])
-    fig, (left, right) = figures.new_figure(
-        "The samples that identify I grow with log2 C(T,s)", width=9.0, height=4.4, ncols=2, width_ratios=(1.35, 1)
-    )
-    rows = []
-    for color, (length, cells) in zip(figures.PALETTE, counts.items(), strict=False):
-        intervals = {m: proportion(*cell) for m, cell in cells.items()}
-        low, value, high = ([getattr(each, part) for each in intervals.values()] for part in ("low", "value", "high"))
-        figures.interval_band(left, list(cells), low, value, high, color=color, label=f"T = {length}")
-        left.axvline(math.log2(math.comb(length, settings.s)), color=color, linewidth=1, linestyle=":")
-        for m, each in intervals.items():
-            rows.append((length, m, each.value, each.low, each.high, cells[m][1]))
-    figures.source_line(left, THRESHOLD, "80%")
-    left.set_xlabel("samples m (dotted: log2 C(T,s))")
-    left.set_ylabel("share of data sets that identify I")
-    left.set_ylim(-0.02, 1.05)
-    figures.legend(left, loc="lower right")
-    lengths = sorted(counts)
-    found = [crossing(counts[length], THRESHOLD).interval for length in lengths]
-    figures.interval_band(
-        right,
-        lengths,
-        [each.low for each in found],
-        [each.value for each in found],
-        [each.high for each in found],
-        color=figures.BLUE,
-    )
-    bits = [math.log2(math.comb(length, settings.s)) for length in lengths]
-    right.plot(lengths, bits, color=figures.MUTED, linestyle=":", linewidth=1.4)
-    right.plot(lengths, FACTOR * np.array(bits), color=figures.MUTED, linestyle="--", linewidth=1)
-    shown = [each.value if math.isfinite(each.value) else math.nan for each in found]
-    if np.isfinite(shown).any():
-        figures.direct_label(right, lengths, shown, "m at 80%", color=figures.BLUE)
-    figures.direct_label(right, lengths, bits, "log2 C(T,s)", color=figures.MUTED)
-    figures.direct_label(
-        right, lengths, [FACTOR * each for each in bits], f"{FACTOR:g} log2 C(T,s)", color=figures.MUTED
-    )
-    for length, m in TRANSFORMER.items():
-        if lengths[0] <= length <= lengths[-1] and settings.s == 3:
-            right.plot([length], [m], "D", color=figures.VERMILLION, markersize=6)
-            figures.direct_label(right, length, m, "source's Transformer", color=figures.VERMILLION, side="above")
-    figures.log_axis_labels(right, values=lengths[:: max(1, len(lengths) // 4)])
-    right.set_xlabel("context length T")
-    right.set_ylabel("samples m")
-    right.set_ylim(bottom=0)
-    figures.source_note(fig, SOURCE)
-    caption = (
-        f"Left: share of {settings.draws} data sets of m samples that exactly one conjunction of s = {settings.s} bits "
-        "fits, with 95% Clopper–Pearson bands. Right: where the share reaches 80% (isotonic regression, bootstrap "
-        "band) beside the information floor."
-    )
-    schema = ["length", "m", "unique", "low", "high", "draws"]
-    data = pl.DataFrame(rows, schema=schema, orient="row")
-    title = "Samples that identify a sparse conjunction"
-    return Figure("statistical-floor", title, caption, fig, data)

@@ -7,20 +7,55 @@ inserted in the generalisation bound of chapter 4: finite, and far above 1.
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 import polars as pl
 
-from krogh.engine import Trials
-from krogh.experiments.attention.validation_runs import Settings, runs_of, trials_of, typical_bound
-from krogh.lab import Claim, Experiment, Figure, Results, claim, experiment, figures
-from krogh.lab.statistics import Interval, percentile_interval, proportion
+from krogh.engine import Trial, Trials, stack
+from krogh.engine.trial import DATA
+from krogh.experiments.attention.common import SIZE, source_training
+from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, need, setting
+from krogh.lab.estimate import least, mean, share_of
+from krogh.lab.experiment import Measures
+from krogh.lab.results import Weights
+from krogh.models.sparse_transformer import SparseTransformer
+from krogh.probes import Error
+from krogh.tasks.sparse_boolean import sparse_and
+from krogh.theory.trained_norms import TrainedNorms, samples_promised, trained_gap, trained_norms
+from krogh.training.losses import logistic
+from krogh.training.regimes import FullBatch
+from krogh.values import replaced
 
-SOURCE = "dissertation, Figure 4.3 left and §A.3.1"
 BOUND_SOURCE = "dissertation, Theorem A.4 with Lemma A.12"
+BOUND_POINTS = 40
 FEWEST = 8  # replicates that a verdict needs
+NORMS = [field.name for field in dataclasses.fields(TrainedNorms)]
+
+
+@dataclass(frozen=True)
+class Settings:
+    n: int = setting(300, "bits of context, the source's T", least=2)
+    s: int = setting(3, "relevant bits", least=1)
+    sizes: tuple[int, ...] = setting(
+        (200, 50), "training samples m, above and below the threshold", distinct=True, fewest=2, least=1
+    )
+    replicates: int = setting(40, "data sets per sample size", least=1)
+    restarts: int = setting(5, "runs per data set, of which the best is shown", least=1)
+    budget: int = setting(1000, "full-batch steps of a run", least=1)
+    validation: int = setting(10_000, "validation examples", least=1)
+    embedding: int = setting(64, "embedding dimension", least=1)
+    heads: int = setting(16, "attention heads", least=1)
+    embedding_dropout: float = setting(
+        0.1, "dropout on embeddings; without it training is several times faster", least=0, below=1
+    )
 
 
 @experiment("attention/validation-curves")
@@ -29,7 +64,7 @@ class ValidationCurves(Experiment[Settings]):
 
     title = "With too few samples the Transformer overfits; with enough it finds the three bits"
     question = "Does a Transformer that fits its training sample generalise, above and below the sample threshold?"
-    source = SOURCE
+    source = "dissertation, Figure 4.3 left and §A.3.1"
     scales = {
         "smoke": Settings(
             n=20,
@@ -56,170 +91,237 @@ class ValidationCurves(Experiment[Settings]):
     keep_weights = True
 
     def trials(self, settings: Settings) -> list[Trials]:
-        return trials_of(settings)
+        """Every run: sizes, then replicates (data sets), then restarts (weights)."""
+        task = sparse_and(settings.n, settings.s, unique=True)
+        model = SparseTransformer(settings.embedding, settings.heads, embedding_dropout=settings.embedding_dropout)
+        stopping = {"budget": settings.budget, "validation": settings.validation, "early": False}
+        runs = []
+        for m in settings.sizes:
+            task.check_sample(m)
+            training = source_training(model, FullBatch(m), **stopping)
+            trial = Trial(task, model, training, init_seed=0, probes=(Error(),))
+            for number in range(settings.replicates * settings.restarts):
+                # No two replicates begin with the same weights: they would not be independent.
+                runs.append(_seeded(trial, number // settings.restarts, number))
+        return stack(runs)
 
-    def claims(self, results: Results[Settings]) -> list[Claim]:
-        settings, runs = results.settings, runs_of(results)
-        best = runs.filter("chosen")
+    def measure(self, results: Results[Settings]) -> Measures:
+        return {"runs": lambda: _runs(results)}
+
+    def claims(self, tables: Tables[Settings], say: Claims) -> None:
+        settings, runs, best = tables.settings, tables["runs"], best_runs(tables)
         many, few = max(settings.sizes), min(settings.sizes)
-        replicates = settings.replicates
-        shared: dict[str, Any] = {
-            "enough": replicates >= FEWEST,
-            "too_small": f"{replicates} replicates; a verdict needs {FEWEST}",
-        }
-        gaps = {m: best.filter(m=m)["gap"].to_numpy() for m in (many, few)}
+        say = say.about(needs=[need(settings.replicates, FEWEST, "replicates")])
+        passed = {m: share_of(own["passed"].to_numpy(), sample=f"m={m}") for m, own in best.items()}
+        statistic = f"share of replicates whose best of {settings.restarts} runs passes 0.99 validation accuracy"
+        say(
+            f"generalises-m{many}",
+            f"With m = {many} samples of T = {settings.n} bits most data sets are learned.",
+            passed[many],
+            statistic,
+            at_least=0.8,
+            source_value="all curves of m = 200 reach 100%" if many == 200 else "m = 200, T = 300: all",
+        )
+        say(
+            f"overfits-m{few}",
+            f"With m = {few} samples most runs overfit.",
+            passed[few],
+            statistic,
+            at_most=0.5,
+            source_value="overfits at m = 50, T = 300; wide spread",
+        )
+        say(
+            "fits-its-sample",
+            "Every run learns its training sample, whether or not it generalises; median training loss "
+            f"{np.median(runs['train_loss'].to_numpy()):.1e} at the end, dropout off.",
+            least(runs["train_accuracy"]),
+            "smallest training accuracy at the end, over all runs",
+            at_least=1.0,
+            source_value="100% in all runs, training loss below 1e-4",
+        )
+        gaps = {m: best[m].sort("seed")["gap"].to_numpy() for m in (many, few)}
         rates = {m: float(gap.mean()) / math.sqrt(math.log(settings.n) / m) for m, gap in gaps.items()}
-        bounds = best["gap_explicit"].to_numpy()
-        return [
-            claim(
-                f"generalises-m{many}",
-                f"With m = {many} samples of T = {settings.n} bits most data sets are learned.",
-                source=SOURCE,
-                statistic=f"share of replicates whose best of {settings.restarts} runs passes 0.99 validation accuracy",
-                interval=_succeeded(best, many),
-                trials=replicates,
-                at_least=0.8,
-                source_value="all curves of m = 200 reach 100%" if many == 200 else "m = 200, T = 300: all",
-                **shared,
-            ),
-            claim(
-                f"overfits-m{few}",
-                f"With m = {few} samples most runs overfit.",
-                source=SOURCE,
-                statistic=f"share of replicates whose best of {settings.restarts} runs passes 0.99 validation accuracy",
-                interval=_succeeded(best, few),
-                trials=replicates,
-                at_most=0.5,
-                source_value="overfits at m = 50, T = 300; wide spread",
-                **shared,
-            ),
-            claim(
-                "fits-its-sample",
-                "Every run learns its training sample, whether or not it generalises; median training loss "
-                f"{np.median(runs['train_loss'].to_numpy()):.1e} at the end, dropout off.",
-                source=SOURCE,
-                statistic="smallest training accuracy at the end, over all runs",
-                interval=_all_of(runs["train_accuracy"].min()),
-                trials=len(runs),
-                at_least=1.0,
-                source_value="100% in all runs, training loss below 1e-4",
-                **shared,
-            ),
-            claim(
-                "gap-shrinks",
-                "More samples, a smaller gap between training and validation accuracy: in units of √(log T / m) it is "
-                + ", ".join(f"{rate:.2f} at m = {m}" for m, rate in rates.items())
-                + ".",
-                source=BOUND_SOURCE,
-                statistic=f"mean final gap at m = {few} minus at m = {many}",
-                interval=_difference(gaps[few], gaps[many]),
-                trials=len(best),
-                above=0.0,
-                source_value="gap ≲ √(log T / m)",
-                **shared,
-            ),
-            claim(
-                "bound-is-vacuous",
-                "The bound with the trained weights' norms is finite, and so large that it promises nothing: it would "
-                f"take m = {typical_bound(results)[1]:.1e} samples for it to fall to 1.",
-                source=BOUND_SOURCE,
-                statistic="gap promised by the bound with every constant (range over replicates)",
-                interval=Interval(float(np.median(bounds)), float(bounds.min()), float(bounds.max()), 1.0, "range"),
-                trials=len(best),
-                at_least=1.0,
-                source_value="for scaling with T, not for numbers",
-                enough=bool(shared["enough"] and np.isfinite(bounds).all()),
-                too_small=shared["too_small"] if not shared["enough"] else "a bound is infinite",
-            ),
-        ]
+        say = say.about(source=BOUND_SOURCE)
+        say(
+            "gap-shrinks",
+            "More samples, a smaller gap between training and validation accuracy: in units of √(log T / m) it is "
+            + ", ".join(f"{rate:.2f} at m = {m}" for m, rate in rates.items())
+            + ".",
+            mean(gaps[few] - gaps[many], sample="replicates"),
+            f"mean final gap at m = {few} minus at m = {many}, replicate by replicate",
+            above=0.0,
+            source_value="gap ≲ √(log T / m)",
+        )
+        bounds = np.concatenate([own["gap_explicit"].fill_null(math.inf).to_numpy() for own in best.values()])
+        say(
+            "bound-is-vacuous",
+            f"The bound with the trained weights' norms is finite, and so large that it promises nothing (median "
+            f"{np.median(bounds):.3g}): it would take m = {typical_bound(tables)[1]:.1e} samples for it to fall to 1.",
+            least(bounds),
+            "least gap promised by the bound with every constant, over replicates",
+            at_least=1.0,
+            source_value="for scaling with T, not for numbers",
+            needs=["" if np.isfinite(bounds).all() else "a bound is infinite"],
+        )
 
-    def figures(self, results: Results[Settings]) -> list[Figure]:
-        return [_curves_figure(results), _gap_figure(results)]
+    def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
+        yield _curves_figure(self.source, tables)
+        yield _gap_figure(tables)
 
 
-def _succeeded(best: pl.DataFrame, m: int) -> Interval:
-    passed = best.filter(m=m)["passed"]
-    return proportion(int(passed.sum()), len(passed))
+def _seeded(trial: Trial, seed: int, init_seed: int) -> Trial:
+    """The trial with other seeds, without checking the rest of it again."""
+    given = tuple(np.asarray(number, np.uint32) for number in (seed, init_seed))
+    return eqx.tree_at(lambda old: (old.seed, old.init_seed), trial, given)
 
 
-def _all_of(value: Any) -> Interval:
-    """A number about exactly these runs, nothing of which was sampled."""
-    return Interval(float(value), float(value), float(value), 1.0, "all runs")
+# --- what is measured ---------------------------------------------------------------------------------------
 
 
-def _difference(more: np.ndarray, less: np.ndarray, resamples: int = 2000) -> Interval:
-    """Difference of two means with its interval over resampled replicates."""
-    rng = np.random.default_rng(0)
-    means = [group[rng.integers(group.size, size=(resamples, group.size))].mean(axis=1) for group in (more, less)]
-    value = float(more.mean() - less.mean())
-    return percentile_interval(value, means[0] - means[1], 0.95, "percentile bootstrap")
+def _runs(results: Results[Settings]) -> pl.DataFrame:
+    """One row per run: its accuracies, and for the best run of each replicate (`chosen`) norms and bounds.
+
+    A run that diverged has learned nothing, and has no norms.
+    """
+    settings = results.settings
+    error = pl.col("curve.error").list.eval(pl.element().fill_nan(1.0))
+    runs = results.table.select(
+        "id",
+        "seed",
+        "init_seed",
+        m=SIZE,
+        passed=pl.col("convergence_time").is_not_null(),
+        final_accuracy=pl.col("accuracy").fill_nan(0.0).cast(pl.Float64),
+        best_accuracy=(1 - error.list.min()).cast(pl.Float64),
+    )
+    ranked = runs.sort("passed", "best_accuracy", "final_accuracy", descending=True, maintain_order=True)
+    best = set(ranked.group_by("m", "seed").first()["id"])
+    measured = []
+    for network in results.networks():
+        identity, m = network.row["id"], network.row[SIZE]
+        right, loss = 0.0, math.inf
+        named: dict[str, Any] = {}
+        if network.final is not None:
+            right, loss = training_fit(network.trial, network.final, max(settings.sizes))
+            if identity in best:
+                norms = trained_norms(network.final, settings.heads)
+                named = {name: getattr(norms, name) for name in NORMS} | trained_gap(norms, settings.n + 1, m)
+        measured.append(
+            {"id": identity, "train_accuracy": right, "train_loss": loss, "chosen": identity in best}
+            | {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in named.items()}
+        )
+    fits = pl.DataFrame(measured, schema_overrides={"id": pl.UInt64}, infer_schema_length=None)
+    joined = runs.join(fits, on="id", maintain_order="left")
+    return joined.with_columns(gap=pl.col("train_accuracy") - pl.col("final_accuracy"))
 
 
-# --- how it looks ---------------------------------------------------------------------------------------------
+def training_fit(trial: Trial, weights: Weights, room: int) -> tuple[float, float]:
+    """Accuracy and mean loss of trained weights on the trial's own training sample, dropout off.
+
+    With the same `room` for every sample size all runs share one program.
+    """
+    right, loss = _fit(replaced(trial, "training.regime.capacity", room), weights)
+    return float(right), float(loss)
 
 
-def _curves_figure(results: Results[Settings]) -> Figure:
-    settings, best = results.settings, runs_of(results).filter("chosen")
-    curves = results.table.select("id", "curve.step", "curve.error")
-    shown = best.join(curves, on="id", maintain_order="left")
-    fig, ax = figures.new_figure("Enough samples generalise, too few overfit", width=6.4, height=4.0)
-    tables = []
-    for color, m in zip(figures.PALETTE, sorted(settings.sizes, reverse=True), strict=False):
-        own = shown.filter(m=m)
-        lines = 1 - np.array(own["curve.error"].to_list(), float)
-        steps = np.array(own["curve.step"][0])
-        ax.plot(steps, lines.T, color=color, linewidth=0.6, alpha=0.45)
-        ax.plot(steps, np.median(lines, axis=0), color=color, linewidth=2.2)
-        passed = f"m = {m}: {int(own['passed'].sum())} of {len(own)} pass 0.99"
-        figures.direct_label(ax, [steps[-1]], [float(np.median(lines[:, -1]))], passed, color=color)
+@jax.jit
+def _fit(trial: Trial, params: dict[str, jax.Array]) -> tuple[jax.Array, jax.Array]:
+    regime = trial.training.regime
+    raw, weight = regime.batch(trial.task, regime.sample(trial.task, trial.key(DATA)), None)
+    assert weight is not None
+    x, y, truth, _ = trial.task.decode(raw)
+    prediction = trial.model.predict(params, x)
+    # A sum of m shares 1/m may miss 1 in its last bit: count, and divide once.
+    wrong = jnp.sum(trial.task.error(prediction, truth) * (weight > 0).astype(jnp.float32))
+    return 1.0 - wrong * jnp.max(weight), jnp.sum(logistic(prediction, y) * weight)
+
+
+def best_runs(tables: Tables[Settings]) -> dict[int, pl.DataFrame]:
+    """The best run of every replicate, by sample size, the largest first."""
+    best = tables["runs"].filter("chosen")
+    return {m: best.filter(m=m) for m in sorted(tables.settings.sizes, reverse=True)}
+
+
+def typical_bound(tables: Tables[Settings]) -> tuple[pl.DataFrame, float]:
+    """The bound against m for the norms of one network, and the m at which it falls to 1.
+
+    The network is the one of median bound among the best runs of the largest sample size.
+    """
+    settings = tables.settings
+    known = best_runs(tables)[max(settings.sizes)].drop_nulls("gap_explicit").sort("gap_explicit")
+    row = known.select(NORMS).row((len(known) - 1) // 2, named=True)
+    arrays: dict[str, Any] = {name: np.array(part) if isinstance(part, list) else part for name, part in row.items()}
+    norms = TrainedNorms(**arrays)
+    needed = float(samples_promised(norms, settings.n + 1))
+    sizes = np.geomspace(min(settings.sizes), 4 * needed if np.isfinite(needed) else 1e18, BOUND_POINTS)
+    bounds = [trained_gap(norms, settings.n + 1, int(m)) for m in sizes]
+    return pl.DataFrame({"m": sizes, **{name: [each[name] for each in bounds] for name in bounds[0]}}), needed
+
+
+# --- how it looks -------------------------------------------------------------------------------------------
+
+
+def _curves_figure(source: str, tables: Tables[Settings]) -> Figure:
+    settings, curves = tables.settings, tables["trials"].select("id", "curve.step", "curve.error")
+    chart = Chart(
+        "validation-curves",
+        "Validation curves above and below the threshold",
+        headline="Enough samples generalise, too few overfit",
+        source=source,
+    )
+    panel, drawn = chart.panel(x="training iterations (full batch)", y="validation accuracy"), []
+    for m, best in best_runs(tables).items():
+        own, color = best.join(curves, on="id", maintain_order="left"), panel.color()
+        lines, steps = 1 - np.array(own["curve.error"].to_list(), float), np.array(own["curve.step"][0])
+        panel.ax.plot(steps, lines.T, color=color, linewidth=0.6, alpha=0.45)
+        label = f"m = {m}: {int(own['passed'].sum())} of {len(own)} pass 0.99"
+        panel.line(steps, np.median(lines, axis=0), label, color=color, style="-", width=2.2)
         for seed, line in zip(own["seed"], lines, strict=True):
-            tables.append(pl.DataFrame({"m": m, "replicate": int(seed), "step": steps, "accuracy": line}))
-    ax.axhline(0.99, color=figures.MUTED, linewidth=0.9, linestyle=":")
-    ax.set_xlabel("training iterations (full batch)")
-    ax.set_ylabel("validation accuracy")
-    ax.set_ylim(None, 1.02)
-    figures.source_note(fig, SOURCE)
-    caption = (
+            drawn.append(pl.DataFrame({"m": m, "replicate": int(seed), "step": steps, "accuracy": line}))
+    panel.ax.axhline(0.99, color=figures.MUTED, linewidth=0.9, linestyle=":")
+    panel.axes(ylim=(None, 1.02))
+    return chart.figure(
         f"Validation accuracy of a one-layer Transformer on {settings.s}-sparse conjunctions of T = {settings.n} bits, "
         f"the best of {settings.restarts} runs for each of {settings.replicates} data sets (thin) and the median over "
         "data sets (thick). A run passes when its accuracy exceeds 0.99 at some evaluation. Training accuracy at the "
-        f"end is {runs_of(results)['train_accuracy'].to_numpy().mean():.2%} on average over all runs."
-    )
-    return Figure(
-        "validation-curves", "Validation curves above and below the threshold", caption, fig, pl.concat(tables)
+        f"end is {tables['runs']['train_accuracy'].to_numpy().mean():.2%} on average over all runs.",
+        pl.concat(drawn),
     )
 
 
-def _gap_figure(results: Results[Settings]) -> Figure:
-    settings, best = results.settings, runs_of(results).filter("chosen")
-    sizes, floor = sorted(settings.sizes), 0.5 / settings.validation
-    curve, needed = typical_bound(results)
-    fig, ax = figures.new_figure("The gap is small long before the bound says anything", width=6.4, height=4.2)
+def _gap_figure(tables: Tables[Settings]) -> Figure:
+    settings, by_size = tables.settings, best_runs(tables)
+    best = pl.concat(by_size.values()).with_columns(pl.col(pl.List(pl.Float64)).list.max())
+    floor, (curve, needed) = 0.5 / settings.validation, typical_bound(tables)
+    chart = Chart(
+        "generalisation-gap",
+        "The generalisation gap and its bound",
+        headline="The gap is small long before the bound says anything",
+        source=BOUND_SOURCE,
+        height=4.2,
+    )
+    panel = chart.panel(x="training samples m", y="accuracy gap, training − validation")
     places = best["m"].to_numpy() * np.exp(np.random.default_rng(0).uniform(-0.2, 0.2, len(best)))
-    gaps = np.maximum(best["gap"].to_numpy(), floor)
-    ax.plot(places, gaps, linestyle="none", marker="o", markersize=3, alpha=0.4, color=figures.BLUE)
-    means = [max(float(best.filter(m=m)["gap"].to_numpy().mean()), floor) for m in sizes]
-    ax.plot(sizes, means, color=figures.BLUE, marker="s", label="measured, mean over data sets")
+    panel.dots(places, np.maximum(best["gap"], floor), color=figures.BLUE, markersize=3, alpha=0.4)
+    means = {m: max(float(own["gap"].to_numpy().mean()), floor) for m, own in sorted(by_size.items())}
     m = curve["m"].to_numpy()
-    ax.plot(m, np.sqrt(np.log(settings.n) / m), color=figures.INK, linestyle=":", label="√(log T / m)")
-    ax.plot(m, curve["gap_shape"], color=figures.ORANGE, label="bound, constants of the cover hidden")
-    ax.plot(m, curve["gap_explicit"], color=figures.VERMILLION, label="bound, every constant")
-    ax.axhline(1.0, color=figures.MUTED, linewidth=0.9)
-    place = ax.get_yaxis_transform()
-    ax.annotate("a bound above 1 says nothing", (0.3, 1.15), xycoords=place, va="bottom", fontsize=8.5)
-    figures.log_axis_labels(ax, "both")
-    ax.set_ylim(0.4 * floor, None)
-    ax.set_xlabel("training samples m")
-    ax.set_ylabel("accuracy gap, training − validation")
-    figures.legend(ax, loc="lower right")
-    figures.source_note(fig, BOUND_SOURCE)
-    names = ("value_21", "query_key_21", "token_norm", "readout")
-    medians = {name: float(np.median(best[name].to_numpy())) for name in names}
-    caption = (
+    for x, y, color, style, label in (
+        (list(means), list(means.values()), figures.BLUE, "s-", "measured, mean over data sets"),
+        (m, np.sqrt(np.log(settings.n) / m), figures.INK, ":", "√(log T / m)"),
+        (m, curve["gap_shape"], figures.ORANGE, "-", "bound, constants of the cover hidden"),
+        (m, curve["gap_explicit"], figures.VERMILLION, "-", "bound, every constant"),
+    ):
+        panel.ax.plot(x, y, style, color=color, label=label)
+    panel.ax.axhline(1.0, color=figures.MUTED, linewidth=0.9)
+    across = panel.ax.get_yaxis_transform()
+    panel.ax.annotate("a bound above 1 says nothing", (0.3, 1.15), xycoords=across, va="bottom", fontsize=8.5)
+    panel.axes(log="xy", ylim=(0.4 * floor, None)).legend(loc="lower right")
+    middle = best.select(pl.col("value_21", "query_key_21", "token_norm", "readout").median()).row(0, named=True)
+    return chart.figure(
         f"Gap at the end of training (dots: best runs of the data sets; a gap of 0 or less is drawn at {floor:.1g}), "
         f"and the bound with the norms of a typical trained network, T = {settings.n}: it falls to 1 at "
-        f"m = {needed:.1e}. Medians over networks: largest ‖W_V‖₂,₁ of a head {medians['value_21']:.3g}, largest "
-        f"‖W_QK‖₂,₁ {medians['query_key_21']:.3g}, token norm {medians['token_norm']:.3g}, read-out norm "
-        f"{medians['readout']:.3g}."
+        f"m = {needed:.1e}. Medians over networks: largest ‖W_V‖₂,₁ of a head {middle['value_21']:.3g}, largest "
+        f"‖W_QK‖₂,₁ {middle['query_key_21']:.3g}, token norm {middle['token_norm']:.3g}, read-out norm "
+        f"{middle['readout']:.3g}.",
+        best,
     )
-    return Figure("generalisation-gap", "The generalisation gap and its bound", caption, fig, best)

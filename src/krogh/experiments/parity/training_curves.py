@@ -5,27 +5,37 @@ Nearly every architecture learns; the error stays at a coin flip for most of the
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
-from krogh.errors import require, unknown
-from krogh.lab import Claim, Experiment, Figure, Results, claim, convergence_times, experiment, figures, setting
-from krogh.lab.statistics import Interval, proportion, quantile_interval
+from krogh.lab import (
+    Chart,
+    Claims,
+    Experiment,
+    Figure,
+    Tables,
+    experiment,
+    figures,
+    groups,
+    need,
+    setting,
+    times_of,
+)
+from krogh.lab.charts import Panel as Axes
+from krogh.lab.estimate import median, share_of, unknown_estimate
 from krogh.lab.times import plateau_fraction
 from krogh.models import Model, Neuron, ParityTransformer, configuration
 from krogh.probes import Error
 from krogh.tasks import Parity
 from krogh.training import Adam, Online, Optimiser, Sgd, Stopping, Training
 
-SOURCE = "dissertation, Figure 5.1 left"
 PLATEAU = 0.45
-FEWEST = 5  # seeds that a verdict needs
+FEWEST = 6  # seeds: of fewer, a median has no interval at 95%
 DRAWN = 250  # points of a curve in the figure
 
 
@@ -56,15 +66,17 @@ PANELS: Mapping[str, Panel] = {
 
 @dataclass(frozen=True)
 class Settings:
-    n: int = setting(50, "input bits")
-    k: int = setting(3, "relevant bits")
-    seeds: int = setting(25, "trials per panel")
-    budget: int = setting(100_000, "steps after which a trial has failed")
-    probe_every: int = setting(10, "steps between two points of a curve")
-    validation: int = setting(8192, "validation examples, all of which must be right")
-    panels: tuple[str, ...] = setting(tuple(PANELS), "the source's eight panels, and the sine at half its frequency")
+    n: int = setting(50, "input bits", least=1)
+    k: int = setting(3, "relevant bits", least=1)
+    seeds: int = setting(25, "trials per panel", least=1)
+    budget: int = setting(100_000, "steps after which a trial has failed", least=1)
+    probe_every: int = setting(10, "steps between two points of a curve", least=1)
+    validation: int = setting(8192, "validation examples, all of which must be right", least=1)
+    panels: tuple[str, ...] = setting(
+        tuple(PANELS), "the source's eight panels, and the sine at half its frequency", distinct=True, among=PANELS
+    )
     transformer: Literal["paper", "small"] = setting("paper", "embedding 1024 and 128 heads, or 256 and 32")
-    transformer_n: int = setting(50, "input bits of the transformer's panel")
+    transformer_n: int = setting(50, "input bits of the transformer's panel", least=1)
 
 
 @experiment("parity/training-curves")
@@ -73,7 +85,7 @@ class TrainingCurves(Experiment[Settings]):
 
     title = "A long plateau, then a sudden drop, in nearly every architecture"
     question = "Do ordinary networks trained by SGD learn a sparse parity, and what does the error show meanwhile?"
-    source = SOURCE
+    source = "dissertation, Figure 5.1 left"
     scales = {
         "smoke": Settings(
             n=12,
@@ -83,7 +95,7 @@ class TrainingCurves(Experiment[Settings]):
             panels=("relu-10", "zigzag", "polynet"),
             transformer="small",
         ),
-        "laptop": Settings(seeds=5, budget=40_000, transformer="small", transformer_n=20),
+        "laptop": Settings(seeds=6, budget=40_000, transformer="small", transformer_n=20),
         "paper": Settings(),
     }
     notes = (
@@ -93,97 +105,68 @@ class TrainingCurves(Experiment[Settings]):
         "with sin(πz/2 + β) is beside it because with the package-default initialisation it is the other way round.",
     )
 
-    def trials(self, settings: Settings) -> list[Trials]:
-        names = settings.panels
-        require(len(set(names)) == len(names), f"panels must not repeat; got panels={names}")
-        cohorts = []
-        for name in names:
-            panel = find_panel(name)
+    def trials(self, settings: Settings) -> Iterator[Trials]:
+        for name in settings.panels:
+            panel = PANELS[name]
             n = settings.transformer_n if panel.configuration == "*iii" else settings.n
             stopping = Stopping(budget=settings.budget, validation=settings.validation)
-            training = Training(optimiser_of(panel), Online(panel.batch_size), stopping)
             trial = Trial(
                 Parity(n, settings.k),
                 model_of(panel, settings),
-                training,
+                Training(optimiser_of(panel), Online(panel.batch_size), stopping),
                 probes=(Error(),),
                 probe_every=settings.probe_every,
             )
-            cohorts += sweep(trial, seed=range(settings.seeds))
-        return cohorts
+            yield from sweep(trial, seed=range(settings.seeds), label={"panel": name})
 
-    def claims(self, results: Results[Settings]) -> list[Claim]:
-        found = []
-        for name in results.settings.panels:
-            panel, rows = find_panel(name), rows_of(results, name)
-            times = convergence_times(rows)
-            solved = int(np.isfinite(times).sum())
-            shared: dict[str, Any] = {"source": SOURCE, "trials": len(times)}
-            found.append(
-                claim(
-                    f"{name}-learns",
-                    f"{panel.title}: SGD reaches zero error within {results.settings.budget:,} steps.",
-                    statistic="share of seeds that converge",
-                    interval=proportion(solved, len(times)),  # the threshold is the 20% of the source's grid (§5.3.1)
-                    at_least=0.2,
-                    source_value="all eight panels reach zero error (one seed each)",
-                    **needs(len(times), "seeds"),
-                    **shared,
-                )
+    def claims(self, tables: Tables[Settings], say: Claims) -> None:
+        for name, rows in groups(tables["trials"], "panel").items():
+            panel, solved = PANELS[name], np.isfinite(times_of(rows))
+            say(
+                f"{name}-learns",
+                f"{panel.title}: SGD reaches zero error within {tables.settings.budget:,} steps.",
+                share_of(solved, sample=name),
+                "share of seeds that converge",
+                at_least=0.2,  # the 20% of the source's grid (§5.3.1)
+                source_value="all eight panels reach zero error (one seed each)",
+                needs=[need(len(rows), FEWEST, "seeds")],
             )
             if panel.waits:
                 fractions = plateau_fractions(rows)
-                found.append(
-                    claim(
-                        f"{name}-plateau",
-                        f"{panel.title}: the error stays above {PLATEAU} for much of the time before convergence.",
-                        statistic=f"median share of [0, t_c] with error > {PLATEAU}",
-                        interval=_median(fractions),
-                        at_least=0.4,
-                        source_value="long plateau, then a drop",
-                        **needs(len(fractions), "seeds that converged"),
-                        **shared,
-                    )
+                nothing = unknown_estimate("no seed converged")
+                say(
+                    f"{name}-plateau",
+                    f"{panel.title}: the error stays above {PLATEAU} for much of the time before convergence.",
+                    median(fractions, lowest=0.0, highest=1.0, sample=name) if len(fractions) else nothing,
+                    f"median share of [0, t_c] with error > {PLATEAU}",
+                    at_least=0.4,
+                    source_value="long plateau, then a drop",
+                    needs=[need(len(fractions), FEWEST, "seeds that converged")],
                 )
-        return found
 
-    def figures(self, results: Results[Settings]) -> list[Figure]:
-        names = results.settings.panels
-        columns = min(3, len(names))
-        lines = -(-len(names) // columns)
-        fig, axes = figures.new_figure(
-            f"Error of networks learning a ({results.settings.n},{results.settings.k})-parity",
+    def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
+        settings, columns = tables.settings, min(3, len(tables.settings.panels))
+        chart = Chart(
+            "training-curves",
+            "Training curves: a plateau at chance, then a sudden drop",
+            headline=f"Error of networks learning a ({settings.n},{settings.k})-parity",
+            source=self.source,
+            rows=-(-len(settings.panels) // columns),
+            columns=columns,
             width=3.0 * columns,
-            height=2.1 * lines + 0.6,
-            nrows=lines,
-            ncols=columns,
+            height=2.1 * -(-len(settings.panels) // columns) + 0.6,
             sharey=True,
         )
-        tables = []
-        for ax, name in zip(np.ravel(axes), names, strict=False):
-            tables.append(_draw(ax, find_panel(name), rows_of(results, name)).with_columns(panel=pl.lit(name)))
-        for ax in np.ravel(axes)[len(names) :]:
-            ax.set_visible(False)
-        figures.source_note(fig, SOURCE)
-        settings = results.settings
-        caption = (
+        drawn = []
+        for name, rows in groups(tables["trials"], "panel").items():
+            panel = chart.panel(title=PANELS[name].title, x="steps", y="error", ylim=(-0.02, 0.62))
+            drawn.append(_draw(panel, rows).with_columns(panel=pl.lit(name)))
+        yield chart.figure(
             f"Share of wrong predictions on {min(settings.validation, 1024)} examples every {settings.probe_every} "
             f"steps, {settings.seeds} seeds per panel (thin), the seed of median convergence time in full colour. "
-            f"Training stops at 100% on {settings.validation} examples."
+            f"Training stops at 100% on {settings.validation} examples.",
+            pl.concat(drawn),
         )
-        title = "Training curves: a plateau at chance, then a sudden drop"
-        return [Figure("training-curves", title, caption, fig, pl.concat(tables))]
-
-
-def needs(count: int, what: str) -> dict[str, Any]:
-    """Whether `count` seeds are enough for a verdict."""
-    return {"enough": count >= FEWEST, "too_small": f"{count} {what}; a verdict needs {FEWEST}"}
-
-
-def find_panel(name: str) -> Panel:
-    if name not in PANELS:
-        raise unknown("panel", name, PANELS)
-    return PANELS[name]
 
 
 def model_of(panel: Panel, settings: Settings) -> Model:
@@ -199,12 +182,6 @@ def optimiser_of(panel: Panel) -> Optimiser:
     return Adam(panel.rate) if panel.configuration == "*iii" else Sgd(panel.rate)
 
 
-def rows_of(results: Results[Settings], name: str) -> pl.DataFrame:
-    """The trials of a panel: seeds in the order in which the panels were trained."""
-    place = results.settings.panels.index(name)
-    return results.table.slice(place * results.settings.seeds, results.settings.seeds)
-
-
 def plateau_fractions(rows: pl.DataFrame) -> np.ndarray:
     """For each converged seed the share of [0, t_c] with error above the plateau level."""
     solved = rows.filter(pl.col("convergence_time").is_not_null())
@@ -216,19 +193,10 @@ def plateau_fractions(rows: pl.DataFrame) -> np.ndarray:
     )
 
 
-def _median(fractions: np.ndarray) -> Interval:
-    """The median with its distribution-free interval, or with the whole range where seeds are too few for one."""
-    if not len(fractions):
-        return Interval(math.nan, math.nan, math.nan, 0.0, "no seed converged")
-    if len(fractions) >= 6:
-        return quantile_interval(fractions)
-    return Interval(float(np.median(fractions)), float(fractions.min()), float(fractions.max()), 0.9, "range")
-
-
-def _draw(ax: Any, panel: Panel, rows: pl.DataFrame) -> pl.DataFrame:
-    times = convergence_times(rows)
+def _draw(panel: Axes, rows: pl.DataFrame) -> pl.DataFrame:
+    times = times_of(rows)
     middle = int(np.argsort(times, kind="stable")[(len(times) - 1) // 2])
-    tables = []
+    drawn = []
     columns = rows.select("seed", "curve.step", "curve.error", "steps", "accuracy")
     for place, (seed, step, error, end, accuracy) in enumerate(columns.iter_rows()):
         thinned = slice(None, None, max(1, len(step) // DRAWN))
@@ -236,10 +204,6 @@ def _draw(ax: Any, panel: Panel, rows: pl.DataFrame) -> pl.DataFrame:
         step, error = [*step[thinned], end], [*error[thinned], 1 - accuracy]
         chosen = place == middle
         color = figures.BLUE if chosen else figures.SKY
-        ax.plot(step, error, color=color, linewidth=1.4 if chosen else 0.5, alpha=1.0 if chosen else 0.6)
-        tables.append(pl.DataFrame({"seed": seed, "step": step, "error": error}))
-    figures.panel_title(ax, panel.title)
-    ax.set_ylim(-0.02, 0.62)
-    ax.set_xlabel("steps")
-    ax.set_ylabel("error")
-    return pl.concat(tables)
+        panel.ax.plot(step, error, color=color, linewidth=1.4 if chosen else 0.5, alpha=1.0 if chosen else 0.6)
+        drawn.append(pl.DataFrame({"seed": seed, "step": step, "error": error}))
+    return pl.concat(drawn)

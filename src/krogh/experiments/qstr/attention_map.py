@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,40 +21,58 @@ import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
 from krogh.engine.trial import VALIDATION
-from krogh.errors import require, require_integer
-from krogh.experiments.qstr.networks import over_runs, spread_places, trained_networks
-from krogh.lab import Claim, Experiment, Figure, Results, claim, experiment, figures, setting
+from krogh.errors import require
+from krogh.experiments.qstr.common import MEANINGS, TASKS, retrieval
+from krogh.lab import (
+    Chart,
+    Claims,
+    Experiment,
+    Figure,
+    Network,
+    Results,
+    Tables,
+    experiment,
+    figures,
+    groups,
+    need,
+    setting,
+)
+from krogh.lab.estimate import mean
+from krogh.lab.experiment import Measures
 from krogh.models.token_attention import TokenAttention
-from krogh.tasks.codes import paper_dimension, sign_codes
-from krogh.tasks.links import LinearLink, unit_vector
+from krogh.tasks.codes import paper_dimension
 from krogh.tasks.token_regression import TokenRegression
 from krogh.theory.attention_map import attention_map, map_scores, retrieval_weight
 from krogh.training import Adam, Stopping, Training
 from krogh.training.regimes import Offline
 
-SOURCE = "qSTR paper, Figure 2"
 FEWEST = 3
 SOURCE_LENGTH = 100
 SOURCE_DIAGONAL = (25.0, 45.0)
 """The source's entries on the diagonal of B, read from its colour scale; those beside it are below 15."""
 SOURCE_BESIDE = 15.0
-LAW_NAMES = {"shared": "simple-1STR (one index per prompt)", "independent": "1STR (an index per position)"}
+LAW_NAMES = {law: f"{TASKS[law]} ({MEANINGS[law]})" for law in ("shared", "independent")}
+WORST = {"error": math.inf, "block_energy": 0.0, "diagonal": 0.0, "off_diagonal": 0.0, "diagonal_dominance": 0.0,
+         "largest_outside": math.inf, "retrieval_mean": 0.0, "retrieval_least": 0.0}  # fmt: skip
+"""The scores of a network that diverged."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    length: int = setting(SOURCE_LENGTH, "tokens per prompt, N")
-    dimension: int = setting(10, "numbers per token, d")
-    samples: int = setting(50_000, "training prompts, drawn once")
-    epochs: int = setting(20, "passes over them after which training ends")
-    batch_size: int = setting(64, "prompts per step")
-    rate: float = setting(1e-3, "AdamW's learning rate")
-    decay: float = setting(0.2, "AdamW's weight decay")
-    enough: float = setting(0.05, "test error at which training ends, looked at once per epoch")
-    index_laws: tuple[str, ...] = setting(("shared", "independent"), "the source's code, and its caption")
-    networks: int = setting(5, "networks per law, each with its own data")
-    validation: int = setting(10_000, "test prompts")
-    prompts: int = setting(200, "test prompts whose attention is looked at")
+    length: int = setting(SOURCE_LENGTH, "tokens per prompt, N", least=2)
+    dimension: int = setting(10, "numbers per token, d", least=1)
+    samples: int = setting(50_000, "training prompts, drawn once", least=1)
+    epochs: int = setting(20, "passes over them after which training ends", least=1)
+    batch_size: int = setting(64, "prompts per step", least=1)
+    rate: float = setting(1e-3, "AdamW's learning rate", above=0)
+    decay: float = setting(0.2, "AdamW's weight decay", least=0)
+    enough: float = setting(0.05, "test error at which training ends, looked at once per epoch", least=0)
+    index_laws: tuple[str, ...] = setting(
+        ("shared", "independent"), "the source's code, and its caption", distinct=True, among=LAW_NAMES
+    )
+    networks: int = setting(5, "networks per law, each with its own data", least=1)
+    validation: int = setting(10_000, "test prompts", least=1)
+    prompts: int = setting(200, "test prompts whose attention is looked at", least=1)
 
 
 @experiment("qstr/attention-map")
@@ -62,7 +81,7 @@ class AttentionMap(Experiment[Settings]):
 
     title = "A trained head compares the index asked for with the positions' codes, and nothing else"
     question = "Is the attention that training finds the one that the theory constructs?"
-    source = SOURCE
+    source = "qSTR paper, Figure 2"
     scales = {
         "smoke": Settings(
             length=5, dimension=3, samples=128, epochs=2, index_laws=("shared",), networks=2, validation=64, prompts=8
@@ -73,262 +92,219 @@ class AttentionMap(Experiment[Settings]):
         "paper": Settings(),
     }
     notes = (
-        "The source's caption says 1STR; its code trains on simple-1STR. The paper scale does both.",
+        "The source's caption says 1STR (each position names its own token); its code trains on simple-1STR (all name "
+        "one). The paper scale does both.",
         "The source ends at an epoch whose mean training loss is below 0.05; here the test error decides.",
         "The laptop scale is the reference's smaller setting: N = 30 and 20,000 prompts.",
     )
     keep_weights = True
 
-    def trials(self, settings: Settings) -> list[Trials]:
-        for name in ("networks", "prompts", "epochs", "samples"):
-            require_integer(name, getattr(settings, name), 1)
-        laws = settings.index_laws
-        known = len(set(laws)) == len(laws) >= 1 and set(laws) <= set(LAW_NAMES)
-        require(known, f"index_laws must be one or both of {', '.join(LAW_NAMES)}; got {laws}")
+    def check(self, settings: Settings) -> None:
         require(
             settings.prompts <= settings.validation,
             f"prompts are the first of validation={settings.validation}; got prompts={settings.prompts}",
         )
+
+    def trials(self, settings: Settings) -> Iterator[Trials]:
         every = -(-settings.samples // settings.batch_size)
         stopping = Stopping(
             budget=every * settings.epochs, error=settings.enough, check_every=every, validation=settings.validation
         )
         optimiser = Adam(settings.rate, decay=settings.decay)
         training = Training(optimiser, Offline(settings.samples, settings.batch_size), stopping, "square")
-        return [
-            cohort
-            for law in laws
-            for cohort in sweep(
-                Trial(task_of(settings, law), TokenAttention(), training), seed=range(settings.networks)
+        for law in settings.index_laws:
+            trial = Trial(retrieval(settings.length, settings.dimension, law), TokenAttention(), training)
+            yield from sweep(trial, seed=range(settings.networks), label={"index_law": law})
+
+    def measure(self, results: Results[Settings]) -> Measures:
+        """The scores of every network's map, and the map of the first network of each law, entry by entry."""
+        scores, maps = [], {}
+        for network in results.networks():
+            law, matrix = network.row["index_law"], None if network.final is None else map_of(network)
+            head = {"index_law": law, "seed": network.seed, "steps": int(network.row["steps"])}
+            found = WORST if matrix is None else scores_of(network, matrix, results.settings.prompts)
+            scores.append(head | found)
+            if matrix is not None and law not in maps:
+                rows, columns = np.indices(matrix.shape)
+                maps[law] = pl.DataFrame(
+                    {"query_coordinate": rows.ravel(), "key_coordinate": columns.ravel(), "value": matrix.ravel()}
+                ).select(pl.lit(law).alias("index_law"), pl.all())
+        return {"scores": pl.DataFrame(scores), "maps": pl.concat(maps.values()) if maps else pl.DataFrame()}
+
+    def claims(self, tables: Tables[Settings], say: Claims) -> None:
+        settings = tables.settings
+        for law, scores in groups(tables["scores"], "index_law").items():
+            about = say.about(
+                head=f"{LAW_NAMES[law]}, N = {settings.length}: ", needs=[need(len(scores), FEWEST, "networks")]
             )
-        ]
+            about(
+                f"block-energy-{law}",
+                "the map is the block that compares index codes with position codes "
+                f"(mean attention to the right token at least {scores['retrieval_mean'].to_numpy().min():.3f}).",
+                mean(scores["block_energy"], sample=law),
+                "mean over networks of ‖B‖²/‖W_QᵀW_K‖²",
+                at_least=0.9,
+                source_value="entries outside the block near 0",
+            )
+            about(
+                f"diagonal-dominance-{law}",
+                "the block is close to a multiple of the identity.",
+                mean(scores["diagonal_dominance"], sample=law),
+                "mean over networks of mean|diagonal of B| / mean|rest of B|",
+                at_least=4.0,
+                source_value="diagonal 25 to 45, the rest below 15",
+            )
+            about(
+                f"learned-{law}",
+                "the network has learned the task (predicting 0 has error 1).",
+                mean(scores["error"], sample=law),
+                "mean over networks of the test error",
+                at_most=0.1,
+                source_value="training loss below 0.05",
+            )
+            if settings.length == SOURCE_LENGTH:
+                middle, reach = sum(SOURCE_DIAGONAL) / 2, (SOURCE_DIAGONAL[1] - SOURCE_DIAGONAL[0]) / 2
+                diagonals = scores["diagonal"].to_numpy()
+                size = float(diagonals.mean())
+                features = settings.dimension + 2 * paper_dimension(settings.length)
+                about(
+                    f"size-{law}",
+                    f"the diagonal is as large as the source's (mean {size:.3g}; as the α of (A.2), "
+                    f"{size / math.sqrt(features):.2g}).",
+                    mean(np.abs(diagonals - middle), sample=law),
+                    f"mean over networks of |mean|diagonal of B| - {middle:g}|",
+                    at_most=reach,
+                    source_value="25 to 45 (a factor 1/√D_e smaller in the scores: 4 to 6)",
+                )
 
-    def claims(self, results: Results[Settings]) -> list[Claim]:
-        return judge(results.settings, scores_of(results))
+    def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
+        if len(tables["maps"]):  # at least one network did not diverge
+            size = tables.settings.dimension + 2 * paper_dimension(tables.settings.length)
+            shown = {
+                law: rows["value"].to_numpy().reshape(size, size)
+                for law, rows in groups(tables["maps"], "index_law").items()
+            }
+            yield self._heat_map(tables, shown)
+            yield self._entries(tables, shown)
 
-    def figures(self, results: Results[Settings]) -> list[Figure]:
-        shown = {network.law: network for network in reversed(mapped(results))}  # the first of each law
-        return [_heat_map(results.settings, shown), _entries(results.settings, shown, scores_of(results))]
+    def _heat_map(self, tables: Tables[Settings], shown: dict[str, np.ndarray]) -> Figure:
+        from matplotlib.colors import PowerNorm
+
+        settings = tables.settings
+        chart = Chart(
+            "attention-map",
+            "The trained query-key matrix",
+            headline="The trained query-key matrix is a diagonal block",
+            source=self.source,
+            columns=len(shown),
+            width=0.8 + 4.4 * len(shown),
+            height=4.6,
+        )
+        d, size = settings.dimension, paper_dimension(settings.length)
+        edges = (d, d + size)
+        centres = [(low + high - 1) / 2 for low, high in itertools.pairwise([0, *edges, d + 2 * size])]
+        parts = ["token x", "position ω_i", "index ω_t"]
+        for law, matrix in shown.items():
+            ax = chart.panel(title=LAW_NAMES[law], x="key coordinate", y="query coordinate").ax
+            entries = np.abs(matrix)
+            ax.grid(False)
+            image = ax.imshow(
+                entries, norm=PowerNorm(2, 0, float(entries.max())), cmap="magma", interpolation="nearest"
+            )
+            for edge in edges:
+                ax.axvline(edge - 0.5, color="white", linewidth=0.8, linestyle=(0, (4, 3)))
+                ax.axhline(edge - 0.5, color="white", linewidth=0.8, linestyle=(0, (4, 3)))
+            ax.set_xticks(centres, parts)
+            ax.set_yticks(centres, parts, rotation=90, va="center")
+            ax.tick_params(length=0)
+            bar = chart.drawing.colorbar(image, ax=ax, shrink=0.85, label="|W_QᵀW_K| (colour ∝ its square)")
+            bar.set_ticks([float(f"{entries.max() * math.sqrt(part):.2g}") for part in (0, 0.25, 0.5, 0.75)])
+        return chart.figure(
+            f"Absolute values of W_QᵀW_K of one network (the first) trained on {settings.samples:,} prompts of N = "
+            f"{settings.length} tokens of dimension {d} with codes of dimension {size}, AdamW with weight decay "
+            f"{settings.decay:g}. Dashed lines part tokens, position codes and index codes. The theory's (A.2) is zero "
+            "but for a multiple of the identity in the block of index rows and position columns.",
+            tables["maps"],
+        )
+
+    def _entries(self, tables: Tables[Settings], shown: dict[str, np.ndarray]) -> Figure:
+        settings, by_law = tables.settings, groups(tables["scores"], "index_law")
+        chart = Chart(
+            "attention-map-entries",
+            "Entries of the map, and retrieval",
+            headline="Entries of the map, and attention to the right token",
+            source=self.source,
+            columns=1 + len(shown),
+            width=4.4 + 3.2 * len(shown),
+            height=3.8,
+            width_ratios=[1.3] * len(shown) + [1],
+        )
+        d, size = settings.dimension, paper_dimension(settings.length)
+        in_block = np.zeros((d + 2 * size,) * 2, dtype=bool)
+        in_block[d + size :, d : d + size] = True
+        diagonal = np.zeros_like(in_block)
+        diagonal[d + size + np.arange(size), d + np.arange(size)] = True
+        parts = {"diagonal of B": diagonal, "rest of B": in_block & ~diagonal, "outside B": ~in_block}
+        for law, matrix in shown.items():
+            ax = chart.panel(title=LAW_NAMES[law], y="|entry of W_QᵀW_K|").ax
+            for place, (which, color) in enumerate(zip(parts.values(), figures.PALETTE, strict=False)):
+                values = np.abs(matrix)[which]
+                ax.scatter(place + spread_places(len(values)), values, s=6, alpha=0.35, color=color, linewidths=0)
+                ax.plot([place - 0.33, place + 0.33], [values.mean()] * 2, color=figures.BLACK, linewidth=1.6)
+            if settings.length == SOURCE_LENGTH:
+                ax.fill_between([-0.4, 0.4], *SOURCE_DIAGONAL, color=figures.MUTED, alpha=0.15, linewidth=0)
+                ax.fill_between([0.6, 1.4], 0, SOURCE_BESIDE, color=figures.MUTED, alpha=0.15, linewidth=0)
+            ax.set_xticks(range(3), list(parts))
+        panel = chart.panel(
+            title=f"all {settings.networks} networks",
+            y="attention to the right token",
+            xlim=(-0.6, len(shown) - 0.4),
+            ylim=(-0.03, 1.03),
+        )
+        columns = {"retrieval_mean": "mean over positions", "retrieval_least": "the least"}
+        for offset, (column, words), color in zip((-0.12, 0.12), columns.items(), figures.PALETTE, strict=False):
+            places = [place + offset for place, law in enumerate(shown) for _ in range(len(by_law[law]))]
+            panel.dots(places, np.concatenate([by_law[law][column] for law in shown]), words, color=color)
+        panel.ax.set_xticks(range(len(shown)), [TASKS[law] for law in shown])
+        panel.legend(loc="lower left")
+        grey = " Grey: the range of the source's entries." if settings.length == SOURCE_LENGTH else ""
+        return chart.figure(
+            "Left: absolute entries of one network's map, and their means (bars), on the diagonal of the block B of "
+            f"index rows and position columns, in the rest of it and outside.{grey} Right: attention that a position "
+            f"pays to the token it asks for, mean and least over {settings.prompts} test prompts; one dot per network.",
+            tables["scores"],
+        )
 
 
-def task_of(settings: Settings, law: str) -> TokenRegression:
-    """1STR with ⌊5 ln N⌋ signs per code, one u for all networks."""
-    codes = sign_codes(settings.length, paper_dimension(settings.length))
-    link = LinearLink(unit_vector(settings.dimension))
-    return TokenRegression(settings.length, settings.dimension, link, codes, index_law=law)
+def map_of(network: Network) -> np.ndarray:
+    """W_QᵀW_K [features, features] of a trained network."""
+    assert network.final is not None
+    return attention_map(network.final["Q"], network.final["K"])
 
 
-# --- what is measured -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Mapped:
-    """A trained network's map [features, features], and its row of scores."""
-
-    law: str
-    matrix: np.ndarray
-    scores: dict[str, Any]
-
-
-@functools.lru_cache(maxsize=4)
-def mapped(results: Results[Settings]) -> list[Mapped]:
-    """The map of every trained network."""
-    found = []
-    for trial, row, params in trained_networks(AttentionMap(), results):
-        assert isinstance(trial.task, TokenRegression)
-        task, prompts = trial.task, results.settings.prompts
-        matrix = attention_map(np.asarray(params["Q"]), np.asarray(params["K"]))
-        weights, indices = _looked_at(trial, params, prompts)
-        wanted = np.broadcast_to(np.asarray(indices)[:, :, 0], (prompts, task.length))
-        right = retrieval_weight(np.asarray(weights)[:, 0], wanted)
-        scores = {
-            "index_law": task.index_law,
-            "seed": int(row["seed"]),
-            "error": float(row["error"]),
-            "steps": int(row["steps"]),
-            **map_scores(matrix, task.dimension, task.code_dimension)._asdict(),
-            "retrieval_mean": right.mean,
-            "retrieval_least": right.least,
-        }
-        found.append(Mapped(task.index_law, matrix, scores))
-    return found
+def scores_of(network: Network, matrix: np.ndarray, prompts: int) -> dict[str, float]:
+    """Test error, scores of the map, and attention to the right token."""
+    task = network.trial.task
+    assert isinstance(task, TokenRegression) and network.final is not None
+    weights, indices = _looked_at(network.trial, network.final, prompts)
+    wanted = np.broadcast_to(np.asarray(indices)[:, :, 0], (prompts, task.length))
+    right = retrieval_weight(np.asarray(weights)[:, 0], wanted)
+    return {
+        "error": float(network.row["error"]),
+        **map_scores(matrix, task.dimension, task.code_dimension)._asdict(),
+        "retrieval_mean": right.mean,
+        "retrieval_least": right.least,
+    }
 
 
 @functools.partial(jax.jit, static_argnums=2)
-def _looked_at(trial: Trial, params: dict[str, jax.Array], prompts: int) -> tuple[jax.Array, jax.Array]:
+def _looked_at(trial: Trial, params: dict[str, Any], prompts: int) -> tuple[jax.Array, jax.Array]:
     """Attention [prompts, 1, N, N] of test prompts, and the indices that they ask for."""
     assert isinstance(trial.task, TokenRegression) and isinstance(trial.model, TokenAttention)
     raw = trial.task.test(trial.key(VALIDATION), prompts)
     return trial.model.probabilities(params, trial.task.decode(raw).x), jnp.asarray(raw.indices)
 
 
-def scores_of(results: Results[Settings]) -> pl.DataFrame:
-    """One row per network."""
-    return pl.DataFrame([network.scores for network in mapped(results)])
-
-
-def judge(settings: Settings, scores: pl.DataFrame) -> list[Claim]:
-    """The source's criteria on a table of scores."""
-    return [found for law in settings.index_laws for found in _claims_of(settings, law, scores.filter(index_law=law))]
-
-
-def _claims_of(settings: Settings, law: str, scores: pl.DataFrame) -> list[Claim]:
-    trained = f"{LAW_NAMES[law]}, N = {settings.length}: "
-    few = f"{len(scores)} networks; a verdict needs {FEWEST}"
-    shared: dict[str, Any] = {
-        "source": SOURCE,
-        "trials": len(scores),
-        "too_small": few,
-        "enough": len(scores) >= FEWEST,
-    }
-    right = f"{np.min(scores['retrieval_mean'].to_numpy()):.3f}"
-    found = [
-        claim(
-            f"block-energy-{law}",
-            trained + "the map is the block that compares index codes with position codes "
-            f"(mean attention to the right token at least {right}).",
-            statistic="mean over networks of ‖B‖²/‖W_QᵀW_K‖²",
-            interval=over_runs(scores["block_energy"].to_numpy()),
-            at_least=0.9,
-            source_value="entries outside the block near 0",
-            **shared,
-        ),
-        claim(
-            f"diagonal-dominance-{law}",
-            trained + "the block is close to a multiple of the identity.",
-            statistic="mean over networks of mean|diagonal of B| / mean|rest of B|",
-            interval=over_runs(scores["diagonal_dominance"].to_numpy()),
-            at_least=4.0,
-            source_value="diagonal 25 to 45, the rest below 15",
-            **shared,
-        ),
-        claim(
-            f"learned-{law}",
-            trained + "the network has learned the task (predicting 0 has error 1).",
-            statistic="mean over networks of the test error",
-            interval=over_runs(scores["error"].to_numpy()),
-            at_most=0.1,
-            source_value="training loss below 0.05",
-            **shared,
-        ),
-    ]
-    if settings.length == SOURCE_LENGTH:
-        middle, reach = sum(SOURCE_DIAGONAL) / 2, (SOURCE_DIAGONAL[1] - SOURCE_DIAGONAL[0]) / 2
-        diagonals = scores["diagonal"].to_numpy()
-        size = float(diagonals.mean())
-        found.append(
-            claim(
-                f"size-{law}",
-                trained + "the diagonal is as large as the source's "
-                f"(mean {size:.3g}; as the α of (A.2), {size / math.sqrt(task_of(settings, law).features):.2g}).",
-                statistic=f"mean over networks of |mean|diagonal of B| - {middle:g}|",
-                interval=over_runs(np.abs(diagonals - middle)),
-                at_most=reach,
-                source_value="25 to 45 (a factor 1/√D_e smaller in the scores: 4 to 6)",
-                **shared,
-            )
-        )
-    return found
-
-
-# --- how it looks ---------------------------------------------------------------------------------------------
-
-
-def _heat_map(settings: Settings, shown: dict[str, Mapped]) -> Figure:
-    from matplotlib.colors import PowerNorm
-
-    laws = [law for law in settings.index_laws if law in shown]
-    fig, axes = figures.new_figure(
-        "The trained query-key matrix is a diagonal block", width=0.8 + 4.4 * len(laws), height=4.6, ncols=len(laws)
-    )
-    d, size = settings.dimension, paper_dimension(settings.length)
-    edges = (d, d + size)
-    ends = [0, *edges, d + 2 * size]
-    centres = [(low + high - 1) / 2 for low, high in itertools.pairwise(ends)]
-    tables = []
-    for ax, law in zip(np.atleast_1d(axes), laws, strict=True):
-        matrix = np.abs(shown[law].matrix)
-        ax.grid(False)
-        image = ax.imshow(matrix, norm=PowerNorm(2, 0, float(matrix.max())), cmap="magma", interpolation="nearest")
-        for edge in edges:
-            ax.axvline(edge - 0.5, color="white", linewidth=0.8, linestyle=(0, (4, 3)))
-            ax.axhline(edge - 0.5, color="white", linewidth=0.8, linestyle=(0, (4, 3)))
-        ax.set_xticks(centres, ["token x", "position ω_i", "index ω_t"])
-        ax.set_yticks(centres, ["token x", "position ω_i", "index ω_t"], rotation=90, va="center")
-        ax.tick_params(length=0)
-        ax.set_xlabel("key coordinate")
-        ax.set_ylabel("query coordinate")
-        figures.panel_title(ax, LAW_NAMES[law])
-        bar = fig.colorbar(image, ax=ax, shrink=0.85, label="|W_QᵀW_K| (colour ∝ its square)")
-        bar.set_ticks([float(f"{matrix.max() * math.sqrt(part):.2g}") for part in (0, 0.25, 0.5, 0.75)])
-        rows, columns = np.indices(matrix.shape)
-        tables.append(
-            pl.DataFrame(
-                {
-                    "index_law": [law] * matrix.size,
-                    "query_coordinate": rows.ravel(),
-                    "key_coordinate": columns.ravel(),
-                    "value": shown[law].matrix.ravel(),
-                }
-            )
-        )
-    figures.source_note(fig, SOURCE)
-    caption = (
-        f"Absolute values of W_QᵀW_K of one network (seed 0) trained on {settings.samples:,} prompts of N = "
-        f"{settings.length} tokens of dimension {d} with codes of dimension {size}, AdamW with weight decay "
-        f"{settings.decay:g}. Dashed lines part tokens, position codes and index codes. The theory's (A.2) is zero but "
-        "for a multiple of the identity in the block of index rows and position columns."
-    )
-    return Figure("attention-map", "The trained query-key matrix", caption, fig, pl.concat(tables))
-
-
-def _entries(settings: Settings, shown: dict[str, Mapped], scores: pl.DataFrame) -> Figure:
-    laws = [law for law in settings.index_laws if law in shown]
-    fig, axes = figures.new_figure(
-        "Entries of the map, and attention to the right token", width=4.4 + 3.2 * len(laws), height=3.8,
-        ncols=1 + len(laws), width_ratios=[1.3] * len(laws) + [1],
-    )  # fmt: skip
-    d, size = settings.dimension, paper_dimension(settings.length)
-    in_block = np.zeros((d + 2 * size,) * 2, dtype=bool)
-    in_block[d + size :, d : d + size] = True
-    diagonal = np.zeros_like(in_block)
-    diagonal[d + size + np.arange(size), d + np.arange(size)] = True
-    parts = (("diagonal of B", diagonal), ("rest of B", in_block & ~diagonal), ("outside B", ~in_block))
-    colors = (figures.BLUE, figures.VERMILLION, figures.GREEN)
-    for ax, law in zip(axes, laws, strict=False):
-        entries = np.abs(shown[law].matrix)
-        for place, ((_, which), color) in enumerate(zip(parts, colors, strict=True)):
-            values = entries[which]
-            ax.scatter(place + spread_places(len(values)), values, s=6, alpha=0.35, color=color, linewidths=0)
-            ax.plot([place - 0.33, place + 0.33], [values.mean()] * 2, color=figures.BLACK, linewidth=1.6)
-        if settings.length == SOURCE_LENGTH:
-            ax.fill_between([-0.4, 0.4], *SOURCE_DIAGONAL, color=figures.MUTED, alpha=0.15, linewidth=0)
-            ax.fill_between([0.6, 1.4], 0, SOURCE_BESIDE, color=figures.MUTED, alpha=0.15, linewidth=0)
-        ax.set_xticks(range(3), [name for name, _ in parts])
-        ax.set_ylabel("|entry of W_QᵀW_K|")
-        figures.panel_title(ax, LAW_NAMES[law])
-    ax = axes[-1]
-    for place, law in enumerate(laws):
-        own = scores.filter(index_law=law)
-        for column, color, words, offset in (
-            ("retrieval_mean", figures.BLUE, "mean over positions", -0.12),
-            ("retrieval_least", figures.VERMILLION, "the least", 0.12),
-        ):
-            ax.scatter(
-                np.full(len(own), place + offset), own[column], s=22, color=color, alpha=0.7, linewidths=0,
-                label=words if place == 0 else None,
-            )  # fmt: skip
-    ax.set_xticks(range(len(laws)), ["simple-1STR" if law == "shared" else "1STR" for law in laws])
-    ax.set_xlim(-0.6, len(laws) - 0.4)
-    ax.set_ylim(-0.03, 1.03)
-    ax.set_ylabel("attention to the right token")
-    figures.legend(ax, loc="lower left")
-    figures.panel_title(ax, f"all {settings.networks} networks")
-    figures.source_note(fig, SOURCE)
-    grey = " Grey: the range of the source's entries." if settings.length == SOURCE_LENGTH else ""
-    caption = (
-        "Left: absolute entries of one network's map, and their means (bars), on the diagonal of the block B of index "
-        f"rows and position columns, in the rest of it and outside.{grey} Right: attention that a position pays to the "
-        f"token it asks for, mean and least over {settings.prompts} test prompts; one dot per network."
-    )
-    return Figure("attention-map-entries", "Entries of the map, and retrieval", caption, fig, scores)
+def spread_places(count: int, width: float = 0.5) -> np.ndarray:
+    """Places beside each other, about 0, for dots that would hide one another: the golden ratio's sequence."""
+    return width * ((0.5 + np.arange(count) * 0.618033988749895) % 1 - 0.5)

@@ -1,4 +1,4 @@
-"""What the experiments on sample complexity share: the source's set-up, its published values, and how n is read.
+"""What the experiments of this source share: its set-up and published values, and how samples are drawn and risks read.
 
 Set-up (qSTR paper, Figure 1 and its public code): tokens N(0, I_10), label ⟨u, x_{t_i}⟩ with one unit u for all runs,
 one frozen table of ⌊5 ln N⌋ sign codes per N, fresh batches of 64 prompts, mean squared error over batch and positions,
@@ -8,18 +8,20 @@ which the mean squared error on a test sample, drawn once per run, is at most a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import ArrayLike
 
-from krogh.errors import require, require_integer, unknown
-from krogh.lab import convergence_times, figures
-from krogh.lab.growth import growth_exponent
-from krogh.lab.measured import Measured, from_runs, points
-from krogh.lab.sample_complexity import OnlineSamples, online_samples, samples_consumed
-from krogh.lab.statistics import Floats, Interval, percentile_interval
+from krogh.engine import Trial
+from krogh.lab import Curve, figures, groups, need, setting, times_of
+from krogh.lab.charts import Panel as Axes
+from krogh.lab.curves import exact_curve
+from krogh.lab.estimate import Estimate, minimum, normal, unknown_estimate
+from krogh.lab.fits import exponent
 from krogh.models import Feedforward, LinearAttention, Model, Recurrent, StateSpace, TokenAttention
 from krogh.tasks import LinearLink, TokenRegression, paper_dimension, sign_codes
 from krogh.tasks.links import unit_vector
@@ -29,6 +31,10 @@ SOURCE_HIDDEN = 500
 SOURCE_RATE = 1e-3
 SOURCE_DIMENSION = 10
 FEWEST_RUNS = 3  # the reference judges means over at least three seeds
+
+TASKS = {"independent": "1STR", "shared": "simple-1STR"}
+MEANINGS = {"independent": "each position names its own token", "shared": "all positions name one token"}
+"""The two tasks by their index law: which token a position's label depends on."""
 
 
 @dataclass(frozen=True)
@@ -50,89 +56,65 @@ ARCHITECTURES: Mapping[str, Architecture] = {
 }
 SOURCE_ARCHITECTURES = ("transformer", "recurrent", "feedforward")
 
-# Means of five runs in thousands of samples, read off the published plot to within 3%; "independent" is Figure 1(a),
-# whose runs the public code judges on shared-index prompts, and "shared" Figure 1(b).
-PUBLISHED: Mapping[str, Mapping[str, Mapping[int, float]]] = {
-    "independent": {
-        "feedforward": {2: 2.5, 4: 8.5, 6: 20, 8: 39, 10: 65, 12: 115},
-        "recurrent": {2: 1, 4: 16, 6: 33, 8: 41, 10: 59, 12: 74},
-        "transformer": {2: 2.8, 4: 5.7, 6: 10.5, 8: 14.6, 10: 15.8, 12: 17},
-    },
-    "shared": {
-        "feedforward": {25: 241, 27: 310, 29: 439, 31: 563, 33: 629},
-        "recurrent": {25: 107, 27: 139, 29: 147, 31: 165, 33: 165},
-        "transformer": {25: 118, 27: 169, 29: 127, 31: 124, 33: 139},
-    },
-}
-
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel of the figure, and where the source's values are judged."""
+    """One panel of Figure 1, and where the source's values are judged.
 
-    title: str
-    task: str
+    `published`: means of five runs in thousands of samples, read off the plot to within 3%. The public code judges the
+    runs of panel (a) on simple-1STR prompts.
+    """
+
+    letter: str
     index_law: str
-    source: str
     threshold: float
     smallest: int  # growth is judged from this N on
     largest: int
+    published: Mapping[str, Mapping[float, float]]
+
+    @property
+    def task(self) -> str:
+        return TASKS[self.index_law]
+
+    @property
+    def title(self) -> str:
+        return f"({self.letter}) {self.task}: {MEANINGS[self.index_law]}"
+
+    @property
+    def source(self) -> str:
+        return f"qSTR paper, Figure 1({self.letter})"
+
+    def samples(self, architecture: str) -> dict[float, float]:
+        """The source's n at each N; nothing for architectures that it does not have."""
+        return {length: 1000 * value for length, value in self.published.get(architecture, {}).items()}
+
+    def exponent(self, architecture: str) -> float:
+        """The slope of ln n on ln N of the source's values over the range on which growth is judged."""
+        known = {length: n for length, n in self.samples(architecture).items() if length >= self.smallest}
+        return exponent(exact_curve(list(known), list(known.values()))).value
 
 
 PANELS: Mapping[str, Panel] = {
     "general": Panel(
-        "(a) 1STR: each position names its own token", "1STR", "independent", "qSTR paper, Figure 1(a)", 0.7, 4, 12
+        "a", "independent", 0.7, 4, 12,
+        {
+            "feedforward": {2: 2.5, 4: 8.5, 6: 20, 8: 39, 10: 65, 12: 115},
+            "recurrent": {2: 1, 4: 16, 6: 33, 8: 41, 10: 59, 12: 74},
+            "transformer": {2: 2.8, 4: 5.7, 6: 10.5, 8: 14.6, 10: 15.8, 12: 17},
+        },
     ),
     "simple": Panel(
-        "(b) simple-1STR: one token for all", "simple-1STR", "shared", "qSTR paper, Figure 1(b)", 0.02, 25, 33
+        "b", "shared", 0.02, 25, 33,
+        {
+            "feedforward": {25: 241, 27: 310, 29: 439, 31: 563, 33: 629},
+            "recurrent": {25: 107, 27: 139, 29: 147, 31: 165, 33: 165},
+            "transformer": {25: 118, 27: 169, 29: 127, 31: 124, 33: 139},
+        },
     ),
-}
+}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What a panel trains at given settings; `budget` in steps."""
-
-    panel: Panel
-    architectures: tuple[str, ...]
-    lengths: tuple[int, ...]
-    seeds: int
-    threshold: float
-    check_every: int
-    budget: int
-    evaluation: str
-    dimension: int
-    hidden: int  # GRU units per direction
-
-
-def published_samples(index_law: str, architecture: str) -> dict[int, float]:
-    """The source's n at each N; nothing for architectures that it does not have."""
-    return {length: 1000 * value for length, value in PUBLISHED[index_law].get(architecture, {}).items()}
-
-
-# --- the set-up ---------------------------------------------------------------------------------------------
-
-
-def check_choices(word: str, given: Sequence[Any], allowed: Iterable[Any]) -> None:
-    """Refuse an empty choice, one made twice, and one there is not."""
-    known = list(allowed)
-    for value in given:
-        if value not in known:
-            raise unknown(word.removesuffix("s"), str(value), [str(one) for one in known])
-    require(given, f"{word} must name at least one of {', '.join(known)}; got none")
-    require(len(set(given)) == len(given), f"{word} must not repeat a value; got {word}={tuple(given)}")
-
-
-def check_lengths(word: str, lengths: Sequence[int]) -> None:
-    """Refuse lengths at which there is nothing to retrieve, and repeated ones."""
-    require(lengths, f"{word} must hold at least one sequence length; got none")
-    for length in lengths:
-        require_integer(word, length, 2)
-    require(len(set(lengths)) == len(lengths), f"{word} must not repeat a value; got {word}={tuple(lengths)}")
-
-
-def in_order_of_cost(architectures: Sequence[str]) -> list[str]:
-    return [name for name in ARCHITECTURES if name in architectures]
+# --- the set-up -----------------------------------------------------------------------------------------------
 
 
 def retrieval(
@@ -144,13 +126,6 @@ def retrieval(
     return TokenRegression(length, dimension, link, codes, index_law=index_law, evaluation=evaluation)
 
 
-def budget_steps(samples: int, batch_size: int, check_every: int) -> int:
-    """The first checked step at which `samples` have been consumed."""
-    for word, number in (("budget", samples), ("batch_size", batch_size), ("check_every", check_every)):
-        require_integer(word, number, 1)
-    return -(-samples // (batch_size * check_every)) * check_every
-
-
 def rate_of(architecture: str, hidden: int) -> float:
     """The source's rate; for a GRU of other than 500 units in inverse proportion to its width.
 
@@ -160,73 +135,88 @@ def rate_of(architecture: str, hidden: int) -> float:
     return SOURCE_RATE * SOURCE_HIDDEN / hidden if architecture == "recurrent" else SOURCE_RATE
 
 
-def online_training(
-    threshold: float, check_every: int, budget: int, validation: int, batch_size: int, rate: float = SOURCE_RATE
-) -> Training:
-    """The source's training, with a budget in samples."""
-    stopping = Stopping(
-        budget=budget_steps(budget, batch_size, check_every),
-        error=threshold,
-        check_every=check_every,
-        validation=validation,
-    )
-    return Training(Adam(rate, decay=0.01), Online(batch_size), stopping, loss="square")
-
-
-# --- reading n ----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
-class Curve:
-    """The sample complexity of one architecture at every N: each run's, and the means with resamples."""
+class OnlineSettings:
+    """What experiments on sample complexity have in common."""
 
-    runs: dict[int, Floats]  # N -> samples (runs,), inf where not reached
-    horizon: float  # the budget in samples, which a run that did not get there is known to exceed
+    hidden: int = setting(SOURCE_HIDDEN, "GRU units per direction", least=1)
+    dimension: int = setting(SOURCE_DIMENSION, "token dimension d", least=1)
+    validation: int = setting(5_000, "test prompts", least=1)
+    budget: int = setting(1_000_000, "samples after which a run has not reached the threshold", least=1)
+    batch_size: int = setting(64, "fresh prompts per step", least=1)
+    code_seed: int = setting(0, "which table of positional codes", least=0)
 
-    def measured(self, lengths: Iterable[int] | None = None) -> Measured:
-        """Means over runs at all N, or at some."""
-        chosen = self.runs if lengths is None else {length: self.runs[length] for length in lengths}
-        return from_runs(chosen, horizon=self.horizon)
+    def steps(self, check_every: int) -> int:
+        """The budget in steps: the first checked one at which so many samples have been consumed."""
+        return -(-self.budget // (self.batch_size * check_every)) * check_every
 
-    def mean(self, length: int) -> Interval:
-        """The mean over runs at one N with its bootstrap interval."""
-        means = self.measured([length])
-        low, high = means.draws_least[:, 0], means.draws[:, 0]
-        value = float(means.y[0])
-        ends = [percentile_interval(value, draws, 0.95, "percentile bootstrap") for draws in (low, high)]
-        return Interval(value, ends[0].low, ends[1].high, 0.95, ends[0].method)
+    def trial(
+        self, architecture: str, length: int, index_law: str, evaluation: str, *, threshold: float, check_every: int
+    ) -> Trial:
+        """The source's task, network and training until the test error is at most `threshold`."""
+        stopping = Stopping(
+            budget=self.steps(check_every), error=threshold, check_every=check_every, validation=self.validation
+        )
+        optimiser = Adam(rate_of(architecture, self.hidden), decay=0.01)
+        return Trial(
+            retrieval(length, self.dimension, index_law, evaluation, self.code_seed),
+            ARCHITECTURES[architecture].build(self.hidden),
+            Training(optimiser, Online(self.batch_size), stopping, loss="square"),
+        )
 
-    def summary(self, length: int) -> OnlineSamples:
-        """Mean and deviation over runs, how many did not get there, and the censored median."""
-        return online_samples(self.runs[length], 1)
+    def lacking(self, panel: Panel, *, seeds: int, threshold: float, lengths: Sequence[int]) -> list[str]:
+        """What these settings lack to decide what the source says in a panel."""
+        same = self.dimension == SOURCE_DIMENSION and threshold == panel.threshold
+        other = (
+            f"the source's values are for d = {SOURCE_DIMENSION} and a test error of {panel.threshold:g}; these for "
+            f"d = {self.dimension} and {threshold:g}"
+        )
+        return [
+            need(seeds, FEWEST_RUNS, "runs per point"),
+            "" if same else other,
+            need(max(lengths), panel.largest, "is the largest N"),
+        ]
 
 
-def curve(
-    table: pl.DataFrame,
-    architecture: str,
-    lengths: Iterable[int],
+# --- curves of samples ----------------------------------------------------------------------------------------
+
+
+def draw_samples(
+    axes: Axes,
+    rows: pl.DataFrame,
+    curve: Curve,
+    label: str,
     *,
-    index_law: str,
-    evaluation: str,
-    budget: int,
     batch_size: int,
-) -> Curve:
-    """Read an architecture's runs from a table of trials; `budget` in steps."""
-    kind = ARCHITECTURES[architecture].build(SOURCE_HIDDEN).kind
-    of_kind = table.filter(
-        pl.col("model") == kind, pl.col("task.index_law") == index_law, pl.col("task.evaluation") == evaluation
-    )
-    runs = {
-        length: samples_consumed(convergence_times(of_kind.filter(pl.col("task.length") == length)), batch_size)
-        for length in sorted(lengths)
-    }
-    return Curve(runs, float(budget * batch_size))
+    color: str,
+    published: Mapping[float, float] | None = None,
+    **look: Any,
+) -> None:
+    """Mean samples with their intervals, every run of `rows` as a thin line, the source's values as open circles."""
+    for run in groups(rows.sort("task.length"), "seed").values():
+        samples = run["convergence_time"].cast(pl.Float64).to_numpy() * batch_size
+        axes.ax.plot(run["task.length"], samples, color=color, linewidth=0.5, alpha=0.5)
+    axes.curve(curve, label, color=color, published=published, **look)
 
 
-def published_exponent(index_law: str, architecture: str, lengths: Iterable[int]) -> float | None:
-    """The slope of ln n on ln N of the source's values at these N."""
-    known = published_samples(index_law, architecture)
-    chosen = [length for length in lengths if length in known]
-    if len(chosen) < 2:
-        return None
-    return growth_exponent(points(chosen, [known[length] for length in chosen])).value
+def missed(table: pl.DataFrame) -> str:
+    """How many runs did not get there, in words for a caption."""
+    count, total = int(np.isinf(times_of(table)).sum()), len(table)
+    return f"all {total} runs reached it" if not count else f"{count} of {total} runs did not reach it"
+
+
+def samples_table(curve: Curve, published: Mapping[float, float], **labels: str) -> pl.DataFrame:
+    """The curve as rows, with the source's values (null where it has none)."""
+    rows = curve.table("N").rename({"value": "mean", "trials": "runs"}).with_columns(pl.col("N").cast(pl.Int64))
+    known = pl.Series("published", [published.get(length) for length in rows["N"]], dtype=pl.Float64)
+    return rows.select(*(pl.lit(word).alias(name) for name, word in labels.items()), pl.all(), known)
+
+
+# --- risks of networks ----------------------------------------------------------------------------------------
+
+
+def least_over_networks(values: ArrayLike, deviations: ArrayLike, prompts: int) -> Estimate:
+    """The least of several networks' values, each a mean over `prompts` test prompts with this deviation of one."""
+    pairs = zip(np.asarray(values, float).tolist(), np.asarray(deviations, float).tolist(), strict=True)
+    found = [normal(*pair, prompts, sample=f"network {place}") for place, pair in enumerate(pairs)]
+    return minimum(found) if found else unknown_estimate("no network to look at")

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +21,22 @@ import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
 from krogh.engine.trial import VALIDATION
-from krogh.errors import require, require_integer
-from krogh.experiments.qstr.networks import over_prompts, over_runs, scaled, trained_networks
-from krogh.lab import Claim, Experiment, Figure, Results, claim, experiment, figures, setting
+from krogh.experiments.qstr.common import least_over_networks
+from krogh.lab import (
+    Chart,
+    Claims,
+    Experiment,
+    Figure,
+    Results,
+    Tables,
+    experiment,
+    figures,
+    groups,
+    need,
+    setting,
+)
+from krogh.lab.estimate import mean, minimum, unknown_estimate
+from krogh.lab.experiment import Measures
 from krogh.models.merged_attention import MergedAttention
 from krogh.tasks.codes import sign_codes
 from krogh.tasks.links import CentredSquareLink
@@ -30,29 +45,36 @@ from krogh.theory.predictions.token_limits import head_floor
 from krogh.training import Adam, Stopping, Training
 from krogh.training.regimes import Online
 
-SOURCE = "qSTR paper, Propositions 3 and 21"
 PROPOSED = "proposed; expected from Propositions 3 and 21"
 ALLOWED = 0.98
 """A sampled risk may lie 2% below its floor."""
 FEWEST = 3
 BLOCK = 500
 KINDS = {"free": "any attention", "separated": "no attention between tokens and codes"}
+FLOORS = {
+    "floor": ("free", "1 - H(q+d)/(qd)", figures.MUTED),
+    "floor_sharper": ("free", "(1-H/q)(1-H/d)", figures.GREEN),
+    "floor_separated": ("separated", "1 - H/q", figures.VERMILLION),
+}
+"""What bounds the risk from below, for which kind of attention, and how it is drawn."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    sparsity: int = setting(4, "relevant tokens, q")
-    dimension: int = setting(8, "numbers per token, d")
-    length: int = setting(16, "tokens per prompt, N")
-    code_dimension: int = setting(13, "numbers per positional code, d_e")
-    heads: tuple[int, ...] = setting((1, 2, 3, 4, 5, 6), "attention heads, H")
-    attention: tuple[str, ...] = setting(("free", "separated"), "free, or without attention between tokens and codes")
-    hidden: int = setting(256, "width of the network after attention")
-    budget: int = setting(20_000, "steps, all of which are made")
-    batch_size: int = setting(64, "fresh prompts per step")
-    rate: float = setting(1e-3, "Adam's learning rate")
-    seeds: int = setting(3, "networks per number of heads")
-    prompts: int = setting(100_000, "test prompts on which the null half's risk is measured")
+    sparsity: int = setting(4, "relevant tokens, q", least=1)
+    dimension: int = setting(8, "numbers per token, d", least=1)
+    length: int = setting(16, "tokens per prompt, N", least=1)
+    code_dimension: int = setting(13, "numbers per positional code, d_e", least=1)
+    heads: tuple[int, ...] = setting((1, 2, 3, 4, 5, 6), "attention heads, H", increasing=True, least=1)
+    attention: tuple[str, ...] = setting(
+        ("free", "separated"), "free, or without attention between tokens and codes", distinct=True, among=KINDS
+    )
+    hidden: int = setting(256, "width of the network after attention", least=1)
+    budget: int = setting(20_000, "steps, all of which are made", least=1)
+    batch_size: int = setting(64, "fresh prompts per step", least=1)
+    rate: float = setting(1e-3, "Adam's learning rate", above=0)
+    seeds: int = setting(3, "networks per number of heads", least=1)
+    prompts: int = setting(100_000, "test prompts on which the null half's risk is measured", least=1)
 
 
 @experiment("qstr/heads")
@@ -61,33 +83,18 @@ class Heads(Experiment[Settings]):
 
     title = "A Transformer needs as many heads as there are relevant tokens"
     question = "How small does the risk of a one-layer Transformer get when it has fewer heads than relevant tokens?"
-    source = SOURCE
+    source = "qSTR paper, Propositions 3 and 21"
     scales = {
         "smoke": Settings(
-            sparsity=2,
-            dimension=3,
-            length=6,
-            code_dimension=4,
-            heads=(2,),
-            attention=("separated",),
-            hidden=16,
-            budget=50,
-            seeds=2,
-            prompts=200,
+            sparsity=2, dimension=3, length=6, code_dimension=4, heads=(2,), attention=("separated",), hidden=16,
+            budget=50, seeds=2, prompts=200,
         ),
         "laptop": Settings(
-            sparsity=3,
-            dimension=6,
-            length=8,
-            code_dimension=10,
-            heads=(1, 2, 3),
-            budget=2_000,
-            rate=3e-3,
-            seeds=3,
+            sparsity=3, dimension=6, length=8, code_dimension=10, heads=(1, 2, 3), budget=2_000, rate=3e-3, seeds=3,
             prompts=50_000,
         ),
         "paper": Settings(),
-    }
+    }  # fmt: skip
     notes = (
         "Proposed with the theory; its criteria were not calibrated on a run.",
         "Every network makes all of its steps: the error 0 is never reached, so that every trial counts as failed.",
@@ -96,34 +103,135 @@ class Heads(Experiment[Settings]):
     )
     keep_weights = True
 
-    def trials(self, settings: Settings) -> list[Trials]:
-        heads, kinds = settings.heads, settings.attention
-        rising = len(heads) >= 1 and all(low < high for low, high in itertools.pairwise(heads))
-        require(rising, f"heads must be increasing numbers; got heads={heads}")
-        known = len(set(kinds)) == len(kinds) >= 1 and set(kinds) <= set(KINDS)
-        require(known, f"attention must be one or both of {', '.join(KINDS)}; got attention={kinds}")
-        for name in ("seeds", "prompts"):
-            require_integer(name, getattr(settings, name), 1)
+    def trials(self, settings: Settings) -> Iterator[Trials]:
         every = max(step for step in (500, 100, 50, 10, 1) if settings.budget % step == 0)
         stopping = Stopping(
             budget=settings.budget, error=0.0, check_every=every, validation=min(settings.prompts, 1000)
         )
         training = Training(Adam(settings.rate), Online(settings.batch_size), stopping, "square")
         task = task_of(settings)
-        return [
-            cohort
-            for kind, count in itertools.product(kinds, heads)
-            for cohort in sweep(
-                Trial(task, MergedAttention(count, settings.hidden, kind == "separated"), training),
-                seed=range(settings.seeds),
+        for kind, count in itertools.product(settings.attention, settings.heads):
+            trial = Trial(task, MergedAttention(count, settings.hidden, kind == "separated"), training)
+            yield from sweep(trial, seed=range(settings.seeds), label={"attention": kind})
+
+    def measure(self, results: Results[Settings]) -> Measures:
+        """One row per network: its risk on the null half, halved, the deviation between prompts, and the floors.
+
+        A network that diverged has an infinite risk.
+        """
+        settings, rows = results.settings, []
+        for network in results.networks():
+            assert isinstance(network.trial.model, MergedAttention)
+            count = network.trial.model.heads
+            sizes = np.array([math.inf])
+            if network.final is not None:
+                sizes = np.asarray(_null_half_risk(network.trial, network.final, settings.prompts), np.float64)
+            floors = head_floor(settings.sparsity, settings.dimension, count)
+            rows.append(
+                {
+                    "attention": network.row["attention"],
+                    "heads": count,
+                    "seed": network.seed,
+                    "risk": float(sizes.mean()),
+                    "deviation": float(sizes.std(ddof=1)) if len(sizes) > 1 else 0.0,
+                    "error": float(network.row["error"]),
+                    **{name: floors[name] for name in FLOORS},
+                }
             )
-        ]
+        return {"risks": pl.DataFrame(rows)}
 
-    def claims(self, results: Results[Settings]) -> list[Claim]:
-        return judge(results.settings, risks(results))
+    def claims(self, tables: Tables[Settings], say: Claims) -> None:
+        settings, by_kind = tables.settings, groups(tables["risks"], "attention")
+        enough = need(settings.seeds, FEWEST, "networks per H")
+        for name, (kind, words, _) in FLOORS.items():
+            if kind not in by_kind:
+                continue
+            bounded = by_kind[kind].filter(pl.col(name) > 0)
+            none = f"the floor {words} is 0 at every H of heads={settings.heads}"
+            say(
+                name.replace("_", "-"),
+                f"With {KINDS[kind]}, no network's risk is below {words} (a sampling error of 2% is allowed).",
+                least_over_networks(
+                    bounded["risk"] / bounded[name], bounded["deviation"] / bounded[name], settings.prompts
+                ),
+                f"least over networks of risk / ({words})",
+                at_least=ALLOWED,
+                source_value=f"≥ {words}, for any weights",
+                needs=["" if len(bounded) else none, enough],
+            )
+        for kind in settings.attention:
+            self._by_heads(kind, settings, by_kind[kind], say.about(source=PROPOSED, needs=[enough]))
 
-    def figures(self, results: Results[Settings]) -> list[Figure]:
-        return [_figure(results.settings, risks(results))]
+    def _by_heads(self, kind: str, settings: Settings, risks: pl.DataFrame, say: Claims) -> None:
+        q = settings.sparsity
+        by_heads = {
+            heads: rows.sort("seed")["risk"].to_numpy() for heads, rows in groups(risks, "heads").items() if heads <= q
+        }
+        both = {1, q} <= set(by_heads)
+        pairs = list(itertools.pairwise(by_heads))
+        ends = "" if both else f"heads={settings.heads} lack H = 1 or H = q = {q}"
+        nothing = unknown_estimate(f"no two H up to q = {q}")
+
+        def over_seeds(differences: np.ndarray) -> Any:
+            """The mean over seeds; where a network diverged, nothing is known of it."""
+            return mean(np.where(np.isfinite(differences), differences, math.inf), sample=kind)
+
+        with np.errstate(invalid="ignore"):
+            drops = [over_seeds(by_heads[low] - by_heads[high]) for low, high in pairs]
+            kept = over_seeds(by_heads[q] / by_heads[1]) if both and q > 1 else nothing
+        say(
+            f"decreasing-{kind}",
+            f"With {KINDS[kind]}, every further head lowers the risk, up to H = q = {q}.",
+            minimum(drops) if drops else nothing,
+            "least difference of risk between neighbouring H ≤ q, mean over seeds",
+            above=0.0,
+            source_value="expected to decrease",
+            needs=[ends],
+        )
+        say(
+            f"enough-heads-{kind}",
+            f"With {KINDS[kind]}, H = q = {q} heads at least halve the risk of one head; what is left is the two-layer "
+            "network's error in computing squared norms.",
+            kept,
+            "risk(H=q) / risk(H=1), mean over seeds",
+            at_most=0.5,
+            source_value="expected ≤ 0.5",
+            needs=[ends],
+        )
+
+    def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
+        settings, by_kind = tables.settings, groups(tables["risks"], "attention")
+        q, d = settings.sparsity, settings.dimension
+        chart = Chart(
+            "heads",
+            "Risk against the number of heads",
+            headline="Fewer heads than relevant tokens leave a risk that no training removes",
+            source=self.source,
+            columns=len(settings.attention),
+            width=1.0 + 3.9 * len(settings.attention),
+            sharey=True,
+        )
+        counts = np.arange(1, max(max(settings.heads), q) + 1)
+        for kind in settings.attention:
+            panel = chart.panel(title=KINDS[kind], x="heads H", xticks=counts.tolist())
+            for name, (of, words, color) in FLOORS.items():
+                if of == kind:
+                    floor = [head_floor(q, d, int(count))[name] for count in counts]
+                    panel.line(counts, floor, words, color=color, width=1.3, key="legend")
+            risks = by_kind[kind].group_by("heads", maintain_order=True).agg(
+                low=pl.col("risk").min(), mean=pl.col("risk").mean(), high=pl.col("risk").max()
+            )  # fmt: skip
+            ends = (risks["low"], risks["mean"], risks["high"])
+            panel.band(risks["heads"], *ends, "trained", color=figures.BLUE, key="legend")
+            panel.legend(loc="upper right")
+        chart[0].axes(y="risk on positions i ≥ N/2, halved", ylim=(0, None))
+        yield chart.figure(
+            f"q = {q} relevant tokens of dimension {d} among N = {settings.length}; MergedAttention with "
+            f"{settings.hidden} hidden neurons, {settings.budget:,} steps of Adam on fresh batches of "
+            f"{settings.batch_size}. Means over {settings.seeds} networks, bands from the least to the largest. "
+            "Dashed: floors for any weights. Predicting 0 has risk 1.",
+            tables["risks"],
+        )
 
 
 def task_of(settings: Settings) -> TokenRegression:
@@ -138,33 +246,6 @@ def task_of(settings: Settings) -> TokenRegression:
         token_law="half-null",
         scaled=True,
     )
-
-
-# --- what is measured -----------------------------------------------------------------------------------------
-
-
-@functools.lru_cache(maxsize=4)
-def risks(results: Results[Settings]) -> pl.DataFrame:
-    """One row per network: its risk on the null half, halved, the deviation between prompts, and the floors."""
-    settings, rows = results.settings, []
-    for trial, row, params in trained_networks(Heads(), results):
-        assert isinstance(trial.model, MergedAttention)
-        sizes = np.asarray(_null_half_risk(trial, params, settings.prompts), np.float64)
-        floors = head_floor(settings.sparsity, settings.dimension, trial.model.heads)
-        rows.append(
-            {
-                "attention": "separated" if trial.model.frozen_data_blocks else "free",
-                "heads": trial.model.heads,
-                "seed": int(row["seed"]),
-                "risk": float(sizes.mean()),
-                "deviation": float(sizes.std(ddof=1)) if len(sizes) > 1 else 0.0,
-                "error": float(row["error"]),
-                "floor": floors["floor"],
-                "floor_sharper": floors["floor_sharper"],
-                "floor_separated": floors["floor_separated"],
-            }
-        )
-    return pl.DataFrame(rows)
 
 
 @functools.partial(jax.jit, static_argnums=2)
@@ -182,131 +263,3 @@ def _null_half_risk(trial: Trial, params: dict[str, jax.Array], prompts: int) ->
     size = next(size for size in range(min(BLOCK, prompts), 0, -1) if prompts % size == 0)
     blocks = jax.tree.map(lambda leaf: leaf.reshape(-1, size, *leaf.shape[1:]), raw)
     return jax.lax.map(one_block, blocks).reshape(-1)
-
-
-def judge(settings: Settings, table: pl.DataFrame) -> list[Claim]:
-    """What a table of risks shows."""
-    found = []
-    if "free" in settings.attention:
-        found += [
-            _above_floor("floor", "floor", "1 - H(q+d)/(qd)", "free", settings, table),
-            _above_floor("floor-sharper", "floor_sharper", "(1 - H/q)(1 - H/d)", "free", settings, table),
-        ]
-    if "separated" in settings.attention:
-        found.append(_above_floor("floor-separated", "floor_separated", "1 - H/q", "separated", settings, table))
-    for kind in settings.attention:
-        found += _by_heads(kind, settings, table.filter(attention=kind))
-    return found
-
-
-def _above_floor(name: str, column: str, words: str, kind: str, settings: Settings, table: pl.DataFrame) -> Claim:
-    bounded = table.filter(attention=kind).filter(pl.col(column) > 0).sort(pl.col("risk") / pl.col(column))
-    shared: dict[str, Any] = {
-        "source": SOURCE,
-        "statistic": f"least over networks of risk / ({words})",
-        "at_least": ALLOWED,
-        "source_value": f"≥ {words}, for any weights",
-        "trials": len(bounded),
-    }
-    statement = f"With {KINDS[kind]}, no network's risk is below {words} (a sampling error of 2% is allowed)."
-    if not len(bounded):
-        none = f"the floor {words} is 0 at every H of heads={settings.heads}"
-        return claim(name, statement, interval=over_runs([0.0]), enough=False, too_small=none, **shared)
-    least = bounded.row(0, named=True)
-    interval = over_prompts(least["risk"], least["deviation"], settings.prompts)
-    return claim(
-        name,
-        statement,
-        interval=scaled(interval, 1 / least[column]),
-        enough=settings.seeds >= FEWEST,
-        too_small=f"{settings.seeds} networks per H; a verdict needs {FEWEST}",
-        **shared,
-    )
-
-
-def _by_heads(kind: str, settings: Settings, table: pl.DataFrame) -> list[Claim]:
-    q = settings.sparsity
-    by_heads = {
-        heads: table.filter(heads=heads).sort("seed")["risk"].to_numpy() for heads in settings.heads if heads <= q
-    }
-    drops = [over_runs(by_heads[low] - by_heads[high]) for low, high in itertools.pairwise(by_heads)]
-    shared: dict[str, Any] = {
-        "source": PROPOSED,
-        "trials": len(table),
-        "enough": settings.seeds >= FEWEST and {1, q} <= set(by_heads),
-        "too_small": f"needs {FEWEST} networks per H, with H = 1 and H = q = {q} among heads={settings.heads}",
-    }
-    nothing = over_runs([0.0])
-    both = {1, q} <= set(by_heads) and q > 1
-    return [
-        claim(
-            f"decreasing-{kind}",
-            f"With {KINDS[kind]}, every further head lowers the risk, up to H = q = {q}.",
-            statistic="least difference of risk between neighbouring H ≤ q, mean over seeds",
-            interval=min(drops, key=lambda drop: drop.low) if drops else nothing,
-            above=0.0,
-            source_value="expected to decrease",
-            **shared,
-        ),
-        claim(
-            f"enough-heads-{kind}",
-            f"With {KINDS[kind]}, H = q = {q} heads at least halve the risk of one head; what is left is the two-layer "
-            "network's error in computing squared norms.",
-            statistic="risk(H=q) / risk(H=1), mean over seeds",
-            interval=over_runs(by_heads[q] / by_heads[1]) if both else nothing,
-            at_most=0.5,
-            source_value="expected ≤ 0.5",
-            **shared,
-        ),
-    ]
-
-
-# --- how it looks ---------------------------------------------------------------------------------------------
-
-
-def _figure(settings: Settings, table: pl.DataFrame) -> Figure:
-    kinds = settings.attention
-    fig, axes = figures.new_figure(
-        "Fewer heads than relevant tokens leave a risk that no training removes",
-        width=1.0 + 3.9 * len(kinds),
-        height=4.0,
-        ncols=len(kinds),
-        sharey=True,
-    )
-    q, d = settings.sparsity, settings.dimension
-    counts = np.arange(1, max(max(settings.heads), q) + 1)
-    floors = [head_floor(q, d, int(count)) for count in counts]
-    lines = {
-        "free": (("floor", "1 - H(q+d)/(qd)", figures.MUTED), ("floor_sharper", "(1-H/q)(1-H/d)", figures.GREEN)),
-        "separated": (("floor_separated", "1 - H/q", figures.VERMILLION),),
-    }
-    for ax, kind in zip(np.atleast_1d(axes), kinds, strict=True):
-        for column, words, color in lines[kind]:
-            ax.plot(counts, [floor[column] for floor in floors], "--", color=color, linewidth=1.3, label=words)
-        own = table.filter(attention=kind)
-        means = {heads: over_runs(own.filter(heads=heads)["risk"].to_numpy()) for heads in settings.heads}
-        spread = {heads: own.filter(heads=heads)["risk"] for heads in settings.heads}
-        figures.interval_band(
-            ax,
-            list(settings.heads),
-            [float(risks.min()) for risks in spread.values()],  # type: ignore[arg-type]
-            [mean.value for mean in means.values()],
-            [float(risks.max()) for risks in spread.values()],  # type: ignore[arg-type]
-            color=figures.BLUE,
-            label="trained",
-        )
-        ax.set_xticks(counts)
-        ax.set_xlabel("heads H")
-        figures.panel_title(ax, KINDS[kind])
-        figures.legend(ax, loc="upper right")
-    first = np.atleast_1d(axes)[0]
-    first.set_ylabel("risk on positions i ≥ N/2, halved")
-    first.set_ylim(bottom=0)
-    figures.source_note(fig, SOURCE)
-    caption = (
-        f"q = {q} relevant tokens of dimension {d} among N = {settings.length}; MergedAttention with {settings.hidden} "
-        f"hidden neurons, {settings.budget:,} steps of Adam on fresh batches of {settings.batch_size}. Means over "
-        f"{settings.seeds} networks, bands from the least to the largest. Dashed: floors for any weights. Predicting 0 "
-        "has risk 1."
-    )
-    return Figure("heads", "Risk against the number of heads", caption, fig, table)

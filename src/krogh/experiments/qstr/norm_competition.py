@@ -11,27 +11,42 @@ norm 1 from which each is read off with a bounded slope. What remains of the pro
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 import polars as pl
-from scipy import stats
+from numpy.typing import ArrayLike
 
-from krogh.errors import require_integer
-from krogh.experiments.qstr.networks import over_prompts, scaled
-from krogh.experiments.theorems import Demonstration, Tables, exact, require_increasing, slope
-from krogh.lab import Claim, Figure, claim, experiment, figures, setting
-from krogh.lab.statistics import Interval
+from krogh.experiments.qstr.common import least_over_networks
+from krogh.lab import (
+    Chart,
+    Claims,
+    Estimate,
+    Experiment,
+    Figure,
+    Results,
+    Tables,
+    experiment,
+    figures,
+    groups,
+    need,
+    setting,
+)
+from krogh.lab.curves import exact_curve
+from krogh.lab.estimate import exact, largest, mean
+from krogh.lab.experiment import Measures
+from krogh.lab.fits import exponent
 from krogh.theory.constructions.token_interpolator import Overfitting, token_interpolator
 from krogh.theory.constructions.token_storage import token_storage
 from krogh.theory.predictions.token_recurrent import norm_exponent, recurrent_width
 from krogh.theory.sign_storage import sign_storage
 from krogh.theory.token_norms import parameter_norm, state_norms
 
-SOURCE = "qSTR paper, Theorem 9 and Proposition 8 (appendices C.3 and C.4)"
 PROPOSED = "proposed; expected from Theorem 9"
 EXECUTED = 3
 """Overfitting networks per n that are executed on their prompts and on fresh ones; norms are taken of all."""
@@ -42,22 +57,26 @@ MOST_READ = 10
 
 @dataclass(frozen=True)
 class Settings:
-    samples: tuple[int, ...] = setting((4, 8, 16, 32, 64, 128, 256), "prompts that are fitted, n")
-    lengths: tuple[int, ...] = setting((8, 16, 32, 64, 128), "tokens per prompt, N")
-    dimension: int = setting(10, "numbers per token, d")
-    depth: int = setting(2, "layers of the read-out of the overfitting network, L_y")
-    seeds: int = setting(40, "draws of prompts for each n and N")
-    prompts: int = setting(2_000, "fresh prompts on which overfitting networks are judged")
-    signs: tuple[int, ...] = setting((4, 6, 8, 10, 12), "signs kept in a state of norm 1")
+    samples: tuple[int, ...] = setting(
+        (4, 8, 16, 32, 64, 128, 256), "prompts that are fitted, n", increasing=True, fewest=2, least=2
+    )
+    lengths: tuple[int, ...] = setting((8, 16, 32, 64, 128), "tokens per prompt, N", increasing=True, fewest=2, least=2)
+    dimension: int = setting(10, "numbers per token, d", least=1)
+    depth: int = setting(2, "layers of the read-out of the overfitting network, L_y", least=2)
+    seeds: int = setting(40, "draws of prompts for each n and N", least=1)
+    prompts: int = setting(2_000, "fresh prompts on which overfitting networks are judged", least=1)
+    signs: tuple[int, ...] = setting(
+        (4, 6, 8, 10, 12), "signs kept in a state of norm 1", increasing=True, fewest=2, least=2, most=14
+    )
 
 
 @experiment("qstr/norm-competition")
-class NormCompetition(Demonstration[Settings]):
+class NormCompetition(Experiment[Settings]):
     """The norm of overfitting against the norm of storing, and a state that stores without norm."""
 
     title = "Fitting few samples is cheaper than storing the prompt"
     question = "What does a recurrent network's norm cost: fitting n samples, or solving the task for N tokens?"
-    source = SOURCE
+    source = "qSTR paper, Theorem 9 and Proposition 8 (appendices C.3 and C.4)"
     scales = {
         "smoke": Settings(samples=(4, 8), lengths=(4, 8), dimension=4, seeds=2, prompts=100, signs=(4, 6)),
         "laptop": Settings(samples=(4, 16, 64, 256), lengths=(8, 16, 32, 64), seeds=40),
@@ -71,24 +90,15 @@ class NormCompetition(Demonstration[Settings]):
         "for that network, and not as a lower bound.",
     )
 
-    def check(self, settings: Settings) -> None:
-        for name, least in (("samples", 2), ("lengths", 2), ("signs", 2)):
-            require_increasing(name, getattr(settings, name), least, 2)
-        for name in ("dimension", "seeds", "prompts"):
-            require_integer(name, getattr(settings, name), 1)
-        require_integer("depth", settings.depth, 2)
-        require_integer("the largest of signs", settings.signs[-1], 2, 14)
-
-    def measure(self, settings: Settings) -> Tables:
+    def measure(self, results: Results[Settings]) -> Measures:
+        settings = results.settings
         fitting, executed = [], []
-        for samples in settings.samples:
-            for length in settings.lengths:
-                for seed in range(settings.seeds):
-                    network = _overfitting(settings, samples, length, seed)
-                    norm = math.sqrt(network.squared_norm)
-                    fitting.append((samples, length, seed, norm, network.separated))
-                    if length == settings.lengths[0] and seed < EXECUTED:
-                        executed.append({"samples": samples, "seed": seed, **_executed(network, settings.prompts)})
+        for samples, length, seed in itertools.product(settings.samples, settings.lengths, range(settings.seeds)):
+            network = token_interpolator(samples, length, settings.dimension, depth=settings.depth, seed=seed)
+            assert isinstance(network, Overfitting)
+            fitting.append((samples, length, seed, math.sqrt(network.squared_norm), network.separated))
+            if length == settings.lengths[0] and seed < EXECUTED:
+                executed.append({"samples": samples, "seed": seed, **_executed(network, settings.prompts)})
         columns = ["samples", "length", "seed", "norm", "separated"]
         return {
             "fitting": pl.DataFrame(fitting, schema=columns, orient="row"),
@@ -97,135 +107,152 @@ class NormCompetition(Demonstration[Settings]):
             "signs": pl.DataFrame([_signs(count) for count in settings.signs]),
         }
 
-    def judge(self, settings: Settings, tables: Tables) -> list[Claim]:
-        fitting, executed, storing, signs = (tables[name] for name in ("fitting", "executed", "storing", "signs"))
-        along_n, along_n_length = pooled_slopes(fitting)
-        lengths = storing["length"].to_numpy()
-        enough: dict[str, Any] = {
-            "enough": settings.seeds >= FEWEST_SEEDS and min(len(settings.samples), len(lengths)) >= FEWEST_SIZES,
-            "too_small": f"{len(settings.samples)} n, {len(lengths)} N and {settings.seeds} draws; a verdict needs "
-            f"{FEWEST_SIZES}, {FEWEST_SIZES} and {FEWEST_SEEDS}",
-        }
-        over = f"N = {lengths[0]} to {lengths[-1]}"
+    def claims(self, tables: Tables[Settings], say: Claims) -> None:
+        settings = tables.settings
+        executed, signs = tables["executed"], tables["signs"]
+        say(
+            "overfitting-fits",
+            "The overfitting network has the right label at the observed position of each of its n prompts, and is "
+            "a function of that position's token everywhere.",
+            largest(executed["largest_error"] / executed["tolerance"]),
+            "largest error / tolerance over executed networks",
+            at_most=1.0,
+            source_value="exact",
+        )
+        enough = say.about(
+            needs=[
+                need(len(settings.samples), FEWEST_SIZES, "n"),
+                need(len(settings.lengths), FEWEST_SIZES, "N"),
+                need(settings.seeds, FEWEST_SEEDS, "draws of prompts"),
+            ]
+        )
         best = 1 - 1 / settings.lengths[0] ** 2
-        worst = executed.sort("risk").row(0, named=True)
+        enough(
+            "overfitting-fails",
+            "It does not generalise: on fresh prompts it is no better than what can be known from one token, "
+            f"1 - 1/N² (N = {settings.lengths[0]}).",
+            least_over_networks(executed["risk"] / best, executed["deviation"] / best, settings.prompts),
+            "least over executed networks of risk / (1 - 1/N²)",
+            at_least=1.0,
+            source_value="risk above a constant",
+        )
+        self._norms(tables, enough.about(source=PROPOSED))
         ends = recurrent_width(int(signs["length"][-1]), int(signs["width"][-1]), 1.0, float(signs["lipschitz"][-1]))
         steepest = float(np.max(signs["lipschitz"].to_numpy()))
-        crossings = crossing_samples(fitting, storing)
-        crossed = np.isfinite(crossings)
-        rule = norm_exponent(int(lengths[-1]), settings.depth, 0.01)["exponent"]
-        return [
-            claim(
-                "overfitting-fits",
-                "The overfitting network has the right label at the observed position of each of its n prompts, and is "
-                "a function of that position's token everywhere.",
-                source=SOURCE,
-                statistic="largest error / tolerance over executed networks",
-                interval=exact(float((executed["largest_error"] / executed["tolerance"]).max())),  # type: ignore[arg-type]
-                at_most=1.0,
-                trials=len(executed),
-                source_value="exact",
-            ),
-            claim(
-                "overfitting-fails",
-                "It does not generalise: on fresh prompts it is no better than what can be known from one token, "
-                f"1 - 1/N² (N = {settings.lengths[0]}).",
-                source=SOURCE,
-                statistic="least over executed networks of risk / (1 - 1/N²)",
-                interval=scaled(over_prompts(worst["risk"], worst["deviation"], settings.prompts), 1 / best),
-                at_least=1.0,
-                trials=len(executed),
-                source_value="risk above a constant",
-                **enough,
-            ),
-            claim(
-                "fitting-length",
-                f"The norm of fitting does not depend on the length of the prompt ({over}).",
-                source=PROPOSED,
-                statistic="|slope of ln norm on ln N at fixed n|",
-                interval=_size(along_n_length),
-                at_most=0.1,
-                trials=len(fitting),
-                source_value="0 (the source's proof says 'of n' where N is meant)",
-                **enough,
-            ),
-            claim(
-                "fitting-samples",
-                "The norm of fitting grows as n^1.5, the squared norm as n³.",
-                source=PROPOSED,
-                statistic="|slope of ln norm on ln n at fixed N - 1.5|",
-                interval=_size(_shifted(along_n, -1.5)),
-                at_most=0.25,
-                trials=len(fitting),
-                source_value="‖vec Θ‖² = O(n³)",
-                **enough,
-            ),
-            claim(
-                "storing-length",
-                f"The norm ‖vec Θ‖ of the storing network grows with N ({over}), from {storing['norm'][0]:.3g} "
-                f"to {storing['norm'][-1]:.3g}. (Of this network; that every network's must is not claimed.)",
-                source=PROPOSED,
-                statistic="slope of ln ‖vec Θ‖ on ln N",
-                interval=exact(slope(np.log(lengths), np.log(storing["norm"]))),
-                at_least=0.4,
-                trials=len(storing),
-                source_value="expected ≥ 0.4 (√N in the state)",
-                **enough,
-            ),
-            claim(
-                "storing-state",
-                f"So does ‖U‖, with which it reads its states of norm 1 ({over}).",
-                source=PROPOSED,
-                statistic="slope of ln ‖U‖ on ln N",
-                interval=exact(slope(np.log(lengths), np.log(storing["state_norm"]))),
-                at_least=0.4,
-                trials=len(storing),
-                source_value="√N, and a logarithm for the largest token",
-                **enough,
-            ),
-            claim(
-                "competition",
-                "The more tokens, the more samples it takes until fitting costs more norm than storing "
-                f"(n ≈ {', '.join(f'{value:.3g}' for value in crossings)}; the proof's exponent for L_y = "
-                f"{settings.depth} is {rule:.2g}).",
-                source=PROPOSED,
-                statistic="slope of ln n on ln N where the two norms are equal",
-                interval=exact(
-                    slope(np.log(lengths[crossed]), np.log(crossings[crossed])) if crossed.sum() >= 2 else math.nan
-                ),
-                above=0.0,
-                trials=len(fitting) + len(storing),
-                source_value="n ≤ N^c1 prefers fitting",
-                **enough,
-            ),
-            claim(
-                "printed-norm-floor",
-                "The printed norm half of Proposition 8 does not hold for arbitrary Lipschitz read-outs: states of "
-                f"norm 1 keep N = {signs['length'][0]} to {signs['length'][-1]} signs, read off with slope L ≤ "
-                f"{steepest:.3g} and U = I, while the ratio that it says is bounded grows (the repaired floor asks "
-                f"L‖U‖ ≥ {ends['norm_order'] * signs['lipschitz'][-1]:.2g}).",
-                source="qSTR paper, Proposition 8, norm half",
-                statistic="slope of ln(N/(L²‖U‖² ln(1+d_h))) on ln N",
-                interval=exact(slope(np.log(signs["length"]), np.log(signs["ratio"]))),
-                above=0.0,
-                trials=len(signs),
-                source_value="bounded (printed)",
-                enough=len(signs) >= FEWEST_SIZES and bool(signs["read"].all()),
-                too_small=f"{len(signs)} sizes, all read off: {bool(signs['read'].all())}; needs {FEWEST_SIZES}",
-            ),
-        ]
+        say(
+            "printed-norm-floor",
+            "The printed norm half of Proposition 8 does not hold for arbitrary Lipschitz read-outs: states of "
+            f"norm 1 keep N = {signs['length'][0]} to {signs['length'][-1]} signs, read off with slope L ≤ "
+            f"{steepest:.3g} and U = I, while the ratio that it says is bounded grows (the repaired "
+            f"floor asks L‖U‖ ≥ {ends['norm_order'] * signs['lipschitz'][-1]:.2g}).",
+            power_of(signs["length"], signs["ratio"]),
+            "slope of ln(N/(L²‖U‖² ln(1+d_h))) on ln N",
+            above=0.0,
+            source="qSTR paper, Proposition 8, norm half",
+            source_value="bounded (printed)",
+            needs=[
+                need(len(signs), FEWEST_SIZES, "sizes"),
+                "" if signs["read"].all() else "not every sign was read off",
+            ],
+        )
 
-    def draw(self, settings: Settings, tables: Tables) -> list[Figure]:
-        return [_competition(settings, tables), _floor(tables["signs"])]
+    def _norms(self, tables: Tables[Settings], say: Claims) -> None:
+        settings, storing = tables.settings, tables["storing"]
+        lengths = storing["length"]
+        along_n, along_length = fitting_slopes(tables["fitting"])
+        stored, state = (power_of(lengths, storing[column]) for column in ("norm", "state_norm"))
+        crossings = ", ".join(f"{n:.3g}" for n in crossing_samples(tables["fitting"], storing))
+        rule = norm_exponent(int(lengths[-1]), settings.depth, 0.01)["exponent"]
+        over = f"N = {lengths[0]} to {lengths[-1]}"
+        say(
+            "fitting-length",
+            f"The norm of fitting does not depend on the length of the prompt ({over}).",
+            abs(along_length),
+            "|slope of ln norm on ln N at fixed n|",
+            at_most=0.1,
+            source_value="0 (the source's proof says 'of n' where N is meant)",
+        )
+        say(
+            "fitting-samples",
+            "The norm of fitting grows as n^1.5, the squared norm as n³.",
+            abs(along_n - 1.5),
+            "|slope of ln norm on ln n at fixed N - 1.5|",
+            at_most=0.25,
+            source_value="‖vec Θ‖² = O(n³)",
+        )
+        say(
+            "storing-length",
+            f"The norm ‖vec Θ‖ of the storing network grows with N ({over}), from {storing['norm'][0]:.3g} "
+            f"to {storing['norm'][-1]:.3g}. (Of this network; that every network's must is not claimed.)",
+            stored,
+            "slope of ln ‖vec Θ‖ on ln N",
+            at_least=0.4,
+            source_value="expected ≥ 0.4 (√N in the state)",
+        )
+        say(
+            "storing-state",
+            f"So does ‖U‖, with which it reads its states of norm 1 ({over}).",
+            state,
+            "slope of ln ‖U‖ on ln N",
+            at_least=0.4,
+            source_value="√N, and a logarithm for the largest token",
+        )
+        say(
+            "competition",
+            "The more tokens, the more samples it takes until fitting costs more norm than storing "
+            f"(n ≈ {crossings}; the proof's exponent for L_y = {settings.depth} is {rule:.2g}).",
+            stored / along_n,
+            "slope of ln n on ln N where the two norms are equal",
+            above=0.0,
+            source_value="n ≤ N^c1 prefers fitting",
+            needs=["" if along_n.value > 0 else "the norm of fitting does not grow with n"],
+        )
+
+    def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
+        return [self._competition(tables), _floor(tables["signs"])]
+
+    def _competition(self, tables: Tables[Settings]) -> Figure:
+        settings, fitting, storing = tables.settings, tables["fitting"], tables["storing"]
+        chart = Chart(
+            "norm-competition",
+            "The norm of fitting and the norm of storing",
+            headline="Fitting costs the same at every length; storing costs more the longer the prompt",
+            source=self.source,
+            columns=2,
+            width=8.6,
+            sharey=True,
+        )
+        lengths = storing["length"].to_list()
+        left = chart.panel(title="fitting n labels, ‖vec Θ‖", x="fitted prompts n", y="norm of the network", log="xy",
+                           xticks=settings.samples)  # fmt: skip
+        right = chart.panel(title="storing N labels (one network)", x="tokens N", log="xy", xticks=lengths)
+        norm = pl.col("norm")
+        for length, rows in groups(fitting, "length").items():
+            over = rows.group_by("samples", maintain_order=True).agg(
+                low=norm.min(), middle=norm.log().mean().exp(), high=norm.max()
+            )
+            left.band(over["samples"], over["low"], over["middle"], over["high"], f"N = {length}", key="legend")
+        middle = math.exp(np.log(fitting["norm"]).mean() - 1.5 * np.log(fitting["samples"]).mean())
+        guide = middle * np.array(settings.samples, float) ** 1.5
+        left.line(settings.samples, guide, "n^1.5", color=figures.BLACK, width=1.1, key="legend")
+        left.legend(loc="upper left")
+        for column, color, words in (("norm", figures.BLUE, "‖vec Θ‖"), ("state_norm", figures.VERMILLION, "‖U‖")):
+            right.line(lengths, storing[column], words, color=color, style="-", width=1.7, marker="o", markersize=4.5)
+        root = float(storing["state_norm"][0]) * np.sqrt(np.array(lengths) / lengths[0])
+        right.line(lengths, root, "√N", color=figures.MUTED, width=1.1)
+        data = [
+            fitting.select(pl.lit("fitting").alias("network"), "samples", "length", "seed", "norm"),
+            storing.select(pl.lit("storing").alias("network"), "length", "norm", "state_norm"),
+        ]
+        return chart.figure(
+            f"Left: geometric means over {settings.seeds} draws of prompts, bands from the least to the largest. "
+            "Right: the network of width N that stores every label in states of norm at most 1; another network may do "
+            "with less (see the next figure).",
+            pl.concat(data, how="diagonal_relaxed"),
+        )
 
 
 # --- what is measured -----------------------------------------------------------------------------------------
-
-
-def _overfitting(settings: Settings, samples: int, length: int, seed: int) -> Overfitting:
-    made = token_interpolator(samples, length, settings.dimension, depth=settings.depth, seed=seed)
-    assert isinstance(made, Overfitting)
-    return made
 
 
 def _executed(network: Overfitting, prompts: int) -> dict[str, float]:
@@ -271,32 +298,22 @@ def _signs(count: int) -> dict[str, Any]:
     }
 
 
-def pooled_slopes(fitting: pl.DataFrame) -> tuple[Interval, Interval]:
-    """Slopes of ln norm on ln n and on ln N, from one regression on both, with Student intervals."""
-    y = np.log(fitting["norm"].to_numpy())
-    columns = [np.log(fitting[name].to_numpy()) for name in ("samples", "length")]
-    design = np.column_stack([np.ones_like(y), *columns])
-    estimate, *_ = np.linalg.lstsq(design, y, rcond=None)
-    freedom = len(y) - design.shape[1]
-    left = y - design @ estimate
-    spread = np.sqrt(np.diag(np.linalg.inv(design.T @ design)) * float(left @ left) / max(freedom, 1))
-    half = float(stats.t.ppf(0.975, max(freedom, 1))) * spread
-    along_n, along_length = (
-        Interval(float(estimate[k]), float(estimate[k] - half[k]), float(estimate[k] + half[k]), 0.95, "least squares")
-        for k in (1, 2)
-    )
-    return along_n, along_length
+def power_of(x: ArrayLike, y: ArrayLike) -> Estimate:
+    """The slope of ln y on ln x of computed numbers."""
+    return exact(exponent(exact_curve(x, y)).value, np.size(x))
 
 
-def _shifted(interval: Interval, by: float) -> Interval:
-    return Interval(interval.value + by, interval.low + by, interval.high + by, interval.level, interval.method)
+def fitting_slopes(fitting: pl.DataFrame) -> tuple[Estimate, Estimate]:
+    """Slopes of ln norm on ln n and on ln N, from one regression on both for each draw of prompts; means over draws.
 
-
-def _size(interval: Interval) -> Interval:
-    """The absolute value of what an interval holds."""
-    ends = sorted((abs(interval.low), abs(interval.high)))
-    low = 0.0 if interval.contains(0.0) else ends[0]
-    return Interval(abs(interval.value), low, ends[1], interval.level, interval.method)
+    Every draw has every (n, N), so that the mean of the slopes is the slope of all rows together.
+    """
+    slopes = []
+    for rows in groups(fitting, "seed").values():
+        design = np.column_stack([np.ones(len(rows)), *(np.log(rows[name]) for name in ("samples", "length"))])
+        slopes.append(np.linalg.lstsq(design, np.log(rows["norm"].to_numpy()), rcond=None)[0][1:])
+    along_n, along_length = np.array(slopes).T
+    return mean(along_n, sample="draws"), mean(along_length, sample="draws")
 
 
 def crossing_samples(fitting: pl.DataFrame, storing: pl.DataFrame) -> np.ndarray:
@@ -311,86 +328,25 @@ def crossing_samples(fitting: pl.DataFrame, storing: pl.DataFrame) -> np.ndarray
     return np.exp((np.log(storing["norm"].to_numpy()) - start) / rise)
 
 
-# --- how it looks ---------------------------------------------------------------------------------------------
-
-
-def _competition(settings: Settings, tables: Tables) -> Figure:
-    fitting, storing = tables["fitting"], tables["storing"]
-    fig, (left, right) = figures.new_figure(
-        "Fitting costs the same at every length; storing costs more the longer the prompt",
-        width=8.6,
-        height=4.0,
-        ncols=2,
-        sharey=True,
-    )
-    samples = list(settings.samples)
-    for color, length in zip(figures.PALETTE, settings.lengths, strict=False):
-        own = fitting.filter(length=length)
-        groups = [own.filter(samples=count)["norm"].to_numpy() for count in samples]
-        figures.interval_band(
-            left,
-            samples,
-            [float(group.min()) for group in groups],
-            [float(np.exp(np.log(group).mean())) for group in groups],
-            [float(group.max()) for group in groups],
-            color=color,
-            label=f"N = {length}",
-        )
-    middle = float(
-        np.exp(np.log(fitting["norm"].to_numpy()).mean() - 1.5 * np.log(fitting["samples"].to_numpy()).mean())
-    )
-    guide = [middle * count**1.5 for count in samples]
-    left.plot(samples, guide, "--", color=figures.BLACK, linewidth=1.1, label="n^1.5")
-    figures.log_axis_labels(left, "x", values=samples)
-    left.set_yscale("log")
-    left.set_xlabel("fitted prompts n")
-    left.set_ylabel("norm of the network")
-    figures.legend(left, loc="upper left")
-    figures.panel_title(left, "fitting n labels, ‖vec Θ‖")
-    lengths = storing["length"].to_list()
-    for column, color, words in (("norm", figures.BLUE, "‖vec Θ‖"), ("state_norm", figures.VERMILLION, "‖U‖")):
-        right.plot(lengths, storing[column], "o-", color=color, markersize=4.5)
-        figures.direct_label(right, lengths, storing[column].to_list(), words, color=color)
-    root = [float(storing["state_norm"][0]) * math.sqrt(length / lengths[0]) for length in lengths]
-    right.plot(lengths, root, "--", color=figures.MUTED, linewidth=1.1)
-    figures.direct_label(right, lengths, root, "√N", color=figures.MUTED)
-    figures.log_axis_labels(right, "x", values=lengths)
-    figures.log_axis_labels(right, "y")
-    right.set_xlabel("tokens N")
-    figures.panel_title(right, "storing N labels (one network)")
-    figures.source_note(fig, SOURCE)
-    caption = (
-        f"Left: geometric means over {settings.seeds} draws of prompts, bands from the least to the largest. Right: "
-        "the network of width N that stores every label in states of norm at most 1; another network may do with less "
-        "(see the next figure)."
-    )
-    data = pl.concat(
-        [
-            fitting.select(pl.lit("fitting").alias("network"), "samples", "length", "seed", "norm"),
-            storing.select(pl.lit("storing").alias("network"), "length", "norm", "state_norm"),
-        ],
-        how="diagonal_relaxed",
-    )
-    return Figure("norm-competition", "The norm of fitting and the norm of storing", caption, fig, data)
-
-
 def _floor(signs: pl.DataFrame) -> Figure:
-    fig, ax = figures.new_figure("States of norm 1 keep N signs, read off with a bounded slope", height=3.8)
-    lengths = signs["length"].to_list()
-    ax.plot(lengths, signs["lipschitz"], "o-", color=figures.BLUE, markersize=4.5)
-    figures.direct_label(ax, lengths, signs["lipschitz"].to_list(), "slope L", color=figures.BLUE)
-    ax.plot(lengths, signs["ratio"], "s-", color=figures.VERMILLION, markersize=4.5)
-    figures.direct_label(
-        ax, lengths, signs["ratio"].to_list(), "N/(L²‖U‖² ln(1+d_h)),\nbounded if the\nprinted floor held",
-        color=figures.VERMILLION,
-    )  # fmt: skip
-    ax.set_xticks(lengths)
-    ax.set_ylim(bottom=0)
-    ax.set_xlabel("signs N")
-    ax.set_ylabel("value")
-    figures.source_note(fig, "against the norm half of Proposition 8 of the qSTR paper")
-    caption = (
-        "Words of a random linear code of rate 1/4 as states of norm 1 (U = I, d_h = 4N); L is the slope with which "
-        "every sign can be read off any of the 2^N words. The printed proposition bounds the red ratio by a constant."
+    chart = Chart(
+        "sign-storage",
+        "What unit states can keep",
+        headline="States of norm 1 keep N signs, read off with a bounded slope",
+        source="against the norm half of Proposition 8 of the qSTR paper",
+        width=6.0,
+        height=3.8,
     )
-    return Figure("sign-storage", "What unit states can keep", caption, fig, signs)
+    panel = chart.panel(x="signs N", y="value", xticks=signs["length"].to_list())
+    ratio = "N/(L²‖U‖² ln(1+d_h)),\nbounded if the\nprinted floor held"
+    looks = (("lipschitz", "slope L", figures.BLUE, "o"), ("ratio", ratio, figures.VERMILLION, "s"))
+    for column, words, color, marker in looks:
+        panel.line(
+            signs["length"], signs[column], words, color=color, style="-", width=1.7, marker=marker, markersize=4.5
+        )
+    panel.axes(ylim=(0, None))
+    return chart.figure(
+        "Words of a random linear code of rate 1/4 as states of norm 1 (U = I, d_h = 4N); L is the slope with which "
+        "every sign can be read off any of the 2^N words. The printed proposition bounds the red ratio by a constant.",
+        signs,
+    )

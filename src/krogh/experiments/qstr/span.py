@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +21,25 @@ import polars as pl
 
 from krogh.engine import Trial, Trials, stack
 from krogh.engine.trial import DATA, VALIDATION
-from krogh.errors import require, require_integer
-from krogh.experiments.qstr.networks import over_prompts, over_runs, trained_networks
-from krogh.lab import Claim, Experiment, Figure, Results, claim, experiment, figures, setting
-from krogh.lab.statistics import Interval
+from krogh.errors import require
+from krogh.experiments.qstr.common import least_over_networks
+from krogh.lab import (
+    Chart,
+    Claims,
+    Experiment,
+    Figure,
+    Network,
+    Results,
+    Tables,
+    curves,
+    experiment,
+    figures,
+    groups,
+    need,
+    setting,
+)
+from krogh.lab.estimate import largest, mean, minimum, unknown_estimate
+from krogh.lab.experiment import Measures
 from krogh.models.feedforward import Feedforward
 from krogh.tasks.links import LinearLink, unit_vector
 from krogh.tasks.token_regression import TokenRegression
@@ -32,25 +48,27 @@ from krogh.theory.witnesses import average_oracle_risk, oracle_risk, span_basis,
 from krogh.training import Sgd, Stopping, Training
 from krogh.training.regimes import FullBatch
 
-SOURCE = "qSTR paper, Theorem 6 (appendix B)"
 PROPOSED = "proposed; expected from Theorem 6"
 INSTANCES = ((10, 3, 12), (20, 4, 40), (10, 4, 1), (10, 4, 39), (30, 2, 45))
 """(N, d, n) at which the projector identity is executed; the first two are the reference's."""
 FEWEST = 3
+CRITERION = 1e-3  # share of a first layer that may lie outside the span
 
 
 @dataclass(frozen=True)
 class Settings:
-    length: int = setting(10, "tokens per prompt, N")
-    dimension: int = setting(4, "numbers per token, d")
-    fractions: tuple[float, ...] = setting((0.25, 0.5, 0.75, 1.0, 2.0), "training prompts n in units of N d")
-    second: int = setting(100, "width of the second layer; the first has N d neurons")
-    rate: float = setting(0.1, "step size η of full-batch gradient descent")
-    decay: float = setting(0.01, "weight decay λ: the loss plus λ‖θ‖²/2, for all layers")
+    length: int = setting(10, "tokens per prompt, N", least=1)
+    dimension: int = setting(4, "numbers per token, d", least=1)
+    fractions: tuple[float, ...] = setting(
+        (0.25, 0.5, 0.75, 1.0, 2.0), "training prompts n in units of N d", increasing=True, above=0
+    )
+    second: int = setting(100, "width of the second layer; the first has N d neurons", least=1)
+    rate: float = setting(0.1, "step size η of full-batch gradient descent", above=0)
+    decay: float = setting(0.01, "weight decay λ: the loss plus λ‖θ‖²/2, for all layers", above=0)
     control: bool = setting(True, "whether networks without weight decay are trained too")
-    budget: int = setting(20_000, "steps, all of which are made")
-    directions: int = setting(10, "directions u, each with its own prompts and initial weights")
-    prompts: int = setting(10_000, "test prompts")
+    budget: int = setting(20_000, "steps, all of which are made", least=1)
+    directions: int = setting(10, "directions u, each with its own prompts and initial weights", least=1)
+    prompts: int = setting(10_000, "test prompts", least=1)
 
 
 @experiment("qstr/span")
@@ -59,7 +77,7 @@ class Span(Experiment[Settings]):
 
     title = "A feedforward network with weight decay sees only the span of its training inputs"
     question = "Does weight decay confine a first layer to the span of the data, and is the risk what that leaves?"
-    source = SOURCE
+    source = "qSTR paper, Theorem 6 (appendix B)"
     scales = {
         "smoke": Settings(
             length=5, dimension=2, fractions=(0.5, 1.0), second=10, budget=200, directions=2, control=False, prompts=100
@@ -76,19 +94,19 @@ class Span(Experiment[Settings]):
     )
     keep_weights = True
 
+    def check(self, settings: Settings) -> None:
+        shrinks = settings.decay * settings.rate < 1
+        require(shrinks, f"decay must be below 1/rate = {1 / settings.rate:g}; got decay={settings.decay}")
+
     def trials(self, settings: Settings) -> list[Trials]:
-        fractions = settings.fractions
-        rising = len(fractions) >= 1 and all(low < high for low, high in itertools.pairwise(fractions))
-        require(rising and fractions[0] > 0, f"fractions must be positive and increasing; got fractions={fractions}")
-        for name in ("directions", "prompts"):
-            require_integer(name, getattr(settings, name), 1)
-        require(0 < settings.decay * settings.rate < 1, f"decay must be in (0, 1/rate); got decay={settings.decay}")
         every = max(step for step in (1000, 500, 100, 10, 1) if settings.budget % step == 0)
         stopping = Stopping(
             budget=settings.budget, error=0.0, check_every=every, validation=min(settings.prompts, 1000)
         )
         trials = []
-        for decay, seed, fraction in itertools.product(decays_of(settings), range(settings.directions), fractions):
+        for decay, seed, fraction in itertools.product(
+            decays_of(settings), range(settings.directions), settings.fractions
+        ):
             link = LinearLink(unit_vector(settings.dimension, seed))
             task = TokenRegression(settings.length, settings.dimension, link, index_law="shared")
             regime = FullBatch(sample_size(settings, fraction))
@@ -96,11 +114,106 @@ class Span(Experiment[Settings]):
             trials.append(Trial(task, Feedforward(second=settings.second), training, seed=seed))
         return stack(trials)
 
-    def claims(self, results: Results[Settings]) -> list[Claim]:
-        return judge(results.settings, spans(results))
+    def measure(self, results: Results[Settings]) -> Measures:
+        """One row per network, and the projector identity at its instances."""
+        return {
+            "networks": pl.DataFrame([_measured(network, results.settings) for network in results.networks()]),
+            "identity": projector_identity(),
+        }
 
-    def figures(self, results: Results[Settings]) -> list[Figure]:
-        return [_figure(results.settings, spans(results))]
+    def claims(self, tables: Tables[Settings], say: Claims) -> None:
+        settings, identity = tables.settings, tables["identity"]
+        unseen = tables["networks"].filter(pl.col("decay") == settings.decay, pl.col("fraction") < 1)
+        law = np.abs(np.log((unseen["residual"] / unseen["expected_residual"]).to_numpy()))
+        averages = [
+            mean((rows["risk"] - rows["floor"]).to_numpy(), sample=f"n = {samples}")
+            for samples, rows in groups(unseen, "samples").items()
+        ]
+        say(
+            "projector-identity",
+            f"Averaged over u, the oracle's risk is 1 - n/(Nd) for Gaussian inputs, at {len(identity)} (N, d, n).",
+            largest(identity["difference"]),
+            "largest |average - (1 - n/(Nd))|",
+            at_most=1e-12,
+            source_value="exact",
+        )
+        say = say.about(
+            needs=[
+                need(settings.directions, FEWEST, "directions"),
+                need(len(unseen), 1, "networks have n < N d"),
+            ]
+        )
+        say(
+            "span-residual",
+            "With weight decay, the first layer ends in the span of the training inputs.",
+            largest(unseen["residual"]),
+            "largest ‖W(I-V'V)‖²/‖W‖² over networks with n < N d",
+            at_most=CRITERION,
+            source=PROPOSED,
+            source_value="0 at a stationary point",
+        )
+        say(
+            "decay-law",
+            "What lies outside the span shrinks by 1 - ηλ per step, whatever the network learns.",
+            largest(law),
+            "largest |ln(residual / expected residual)| over networks with n < N d",
+            at_most=0.05,
+            source=PROPOSED,
+            source_value="(1-ηλ)^t",
+        )
+        say(
+            "above-oracle",
+            "No network's test risk is below the oracle's for its own inputs and u.",
+            least_over_networks(unseen["risk"] - unseen["oracle"], unseen["deviation"], settings.prompts),
+            "least (test risk - oracle's risk) over networks with n < N d",
+            at_least=0.0,
+            source_value="≥ 0",
+        )
+        say(
+            "average-risk",
+            "Averaged over u, the test risk is at least 1 - n/(Nd), at every n < N d.",
+            minimum(averages) if averages else unknown_estimate("no network has n < N d"),
+            "least over n of the mean over u of (test risk - (1 - n/(Nd)))",
+            at_least=0.0,
+            source_value="≥ 0",
+        )
+
+    def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
+        settings, table = tables.settings, tables["networks"]
+        chart = Chart(
+            "span",
+            "Risk and span residual against the number of prompts",
+            headline="Weight decay confines the first layer to the span of the data; the risk is what that leaves, or "
+            "more",
+            source=self.source,
+            columns=2,
+            width=8.6,
+        )
+        x = "training prompts n / (N d)"
+        left = chart.panel(title="risk", x=x, y="test risk (predicting 0: 1)")
+        right = chart.panel(title="first layer, n < N d", x=x, y="share of ‖W‖² outside the span", log="y")
+        grid = np.linspace(0, max(settings.fractions), 200)
+        left.line(grid, np.maximum(0, 1 - grid), "floor 1 - n/(Nd)", color=figures.MUTED, width=1.3, key="legend")
+        by_decay = curves(table, by="decay", x="fraction", y="risk", statistic=mean)
+        looks = [(figures.BLUE, f"weight decay {settings.decay:g}"), (figures.VERMILLION, "no decay")]
+        for decay, (color, words) in zip(decays_of(settings), looks, strict=False):
+            curve, seen = by_decay[decay], table.filter(pl.col("decay") == decay, pl.col("fraction") < 1)
+            ends = (curve.low, curve.value, curve.high) if settings.directions > 1 else (curve.value,) * 3
+            left.band(curve.x, *ends, f"test risk, {words}", color=color, key="legend")
+            right.dots(seen["fraction"], seen["residual"], words, color=color)
+        decayed = table.filter(pl.col("decay") == settings.decay)
+        left.dots(decayed["fraction"], decayed["oracle"], "oracle, each u", color=figures.GREEN, marker="x")
+        left.axes(ylim=(0, None)).legend(loc="center right")
+        right.reference(CRITERION, "criterion")
+        right.legend(loc="center left")
+        yield chart.figure(
+            f"Feedforward networks on simple-1STR (all positions name the same token), N = {settings.length}, d = "
+            f"{settings.dimension}, trained by {settings.budget:,} steps of full-batch gradient descent, rate "
+            f"{settings.rate:g}; {settings.directions} directions u, each with its own prompts. Bands are 95% Student "
+            "intervals of the mean; crosses the least risk of any predictor that sees new prompts through the span of "
+            "the old.",
+            table,
+        )
 
 
 def decays_of(settings: Settings) -> tuple[float, ...]:
@@ -116,40 +229,45 @@ def sample_size(settings: Settings, fraction: float) -> int:
 # --- what is measured -----------------------------------------------------------------------------------------
 
 
-@functools.lru_cache(maxsize=4)
-def spans(results: Results[Settings]) -> pl.DataFrame:
-    """One row per network: span residual at the start and the end, test risk, and the oracle's."""
-    settings = results.settings
-    return pl.DataFrame([_measured(trial, params, settings) for trial, _, params in trained_networks(Span(), results)])
-
-
-def _measured(trial: Trial, params: dict[str, jax.Array], settings: Settings) -> dict[str, Any]:
+def _measured(network: Network, settings: Settings) -> dict[str, Any]:
+    """Span residual of a network at the start and the end, test risk, and the oracle's; ∞ where it diverged."""
+    trial, final = network.trial, network.final
     task, regime, optimiser = trial.task, trial.training.regime, trial.training.optimiser
     assert isinstance(task, TokenRegression) and isinstance(regime, FullBatch) and isinstance(optimiser, Sgd)
     raw = regime.sample(task, trial.key(DATA))
     basis = span_basis(np.asarray(raw.tokens, np.float64).reshape(len(raw.tokens), -1))
-    before, after = (np.asarray(weights["W"], np.float64) for weights in (trial.initial_params(), params))
-    residual = span_residual(after, basis)
-    left = span_residual(before, basis) * np.sum(before**2)
-    errors = np.asarray(_test_errors(trial, params, settings.prompts), np.float64)
+    before = network.initial["W"].astype(np.float64)
     coupled = float(optimiser.decay) / settings.rate
-    slope = _first_gradient(trial, params, task.decode(raw))
-    pull = float(np.linalg.norm(coupled * after))
     samples, size = int(regime.m), task.length * task.dimension
-    return {
+    row = {
         "decay": settings.decay if coupled > 0 else 0.0,
         "samples": samples,
         "fraction": samples / size,
-        "seed": int(trial.seed),
-        "residual": residual,
+        "seed": network.seed,
+        "residual": math.inf,
         "initial_residual": span_residual(before, basis),
-        # what 1 - ηλ per step leaves of the initial part outside the span, in the same units as `residual`
-        "expected_residual": float(left * (1 - float(optimiser.decay)) ** (2 * settings.budget) / np.sum(after**2)),
-        "risk": float(errors.mean()),
-        "deviation": float(errors.std(ddof=1)) if len(errors) > 1 else 0.0,
+        "expected_residual": 0.0,
+        "risk": math.inf,
+        "deviation": 0.0,
         "oracle": max(0.0, oracle_risk(basis, np.asarray(task.link.u, np.float64))),  # type: ignore[attr-defined]
         "floor": feedforward_floor(samples, task.length, task.dimension)["floor"],
-        "stationarity": float(np.linalg.norm(slope + coupled * after)) / max(pull, 1e-30),
+        "stationarity": math.inf,
+    }
+    if final is None:
+        return row
+    after = final["W"].astype(np.float64)
+    errors = np.asarray(_test_errors(trial, final, settings.prompts), np.float64)
+    gradient = _first_gradient(trial, final, task.decode(raw))
+    left = row["initial_residual"] * np.sum(before**2) * (1 - float(optimiser.decay)) ** (2 * settings.budget)
+    return row | {
+        "residual": span_residual(after, basis),
+        # what 1 - ηλ per step leaves of the initial part outside the span, in the same units as `residual`
+        "expected_residual": float(left / np.sum(after**2)),
+        "risk": float(errors.mean()),
+        "deviation": float(errors.std(ddof=1)) if len(errors) > 1 else 0.0,
+        "stationarity": float(
+            np.linalg.norm(gradient + coupled * after) / max(float(np.linalg.norm(coupled * after)), 1e-30)
+        ),
     }
 
 
@@ -159,14 +277,14 @@ def _test_errors(trial: Trial, params: dict[str, jax.Array], prompts: int) -> ja
     return trial.task.error(trial.model.predict(params, x), truth)
 
 
-def _first_gradient(trial: Trial, params: dict[str, jax.Array], data: Any) -> np.ndarray:
+def _first_gradient(trial: Trial, params: dict[str, Any], data: Any) -> np.ndarray:
     """∇_W of the training loss, the mean over prompts and positions of squared errors."""
     x, y, _ = data
-    slope = jax.grad(lambda weights: jnp.mean((trial.model.predict(weights, x) - y) ** 2))(params)
+    weights = {name: jnp.asarray(array) for name, array in params.items()}
+    slope = jax.grad(lambda given: jnp.mean((trial.model.predict(given, x) - y) ** 2))(weights)
     return np.asarray(slope["W"], np.float64)
 
 
-@functools.lru_cache(maxsize=1)
 def projector_identity() -> pl.DataFrame:
     """The oracle's risk of Gaussian inputs, averaged over u, beside 1 - n/(Nd), and its largest value over u."""
     rows = []
@@ -178,138 +296,3 @@ def projector_identity() -> pl.DataFrame:
         rows.append((length, dimension, samples, average, exact, abs(average - exact), worst))
     columns = ["length", "dimension", "samples", "average", "exact", "difference", "worst"]
     return pl.DataFrame(rows, schema=columns, orient="row")
-
-
-def judge(settings: Settings, table: pl.DataFrame) -> list[Claim]:
-    """What the projector identity and a table of trained networks show."""
-    identity = projector_identity()
-    largest = float(identity["difference"].max())  # type: ignore[arg-type]
-    decayed = table.filter(decay=settings.decay)
-    unseen = decayed.filter(pl.col("fraction") < 1)
-    few = settings.directions < FEWEST
-    enough: dict[str, Any] = {
-        "enough": not few and len(unseen) > 0,
-        "too_small": f"{settings.directions} directions, n < N d in {len(unseen)} networks; a verdict needs {FEWEST}",
-    }
-    bar = float(unseen["residual"].max()) if len(unseen) else math.nan  # type: ignore[arg-type]
-    law = np.abs(np.log(unseen["residual"].to_numpy() / unseen["expected_residual"].to_numpy()))
-    return [
-        claim(
-            "projector-identity",
-            f"Averaged over u, the oracle's risk is 1 - n/(Nd) for Gaussian inputs, at {len(identity)} (N, d, n).",
-            source=SOURCE,
-            statistic="largest |average - (1 - n/(Nd))|",
-            interval=_number(largest),
-            at_most=1e-12,
-            trials=len(identity),
-            source_value="exact",
-        ),
-        claim(
-            "span-residual",
-            "With weight decay, the first layer ends in the span of the training inputs.",
-            source=PROPOSED,
-            statistic="largest ‖W(I-V'V)‖²/‖W‖² over networks with n < N d",
-            interval=_number(bar),
-            at_most=1e-3,
-            trials=len(unseen),
-            source_value="0 at a stationary point",
-            **enough,
-        ),
-        claim(
-            "decay-law",
-            "What lies outside the span shrinks by 1 - ηλ per step, whatever the network learns.",
-            source=PROPOSED,
-            statistic="largest |ln(residual / expected residual)| over networks with n < N d",
-            interval=_number(float(law.max()) if law.size else math.nan),
-            at_most=0.05,
-            trials=len(unseen),
-            source_value="(1-ηλ)^t",
-            **enough,
-        ),
-        claim(
-            "above-oracle",
-            "No network's test risk is below the oracle's for its own inputs and u.",
-            source=SOURCE,
-            statistic="least (test risk - oracle's risk) over networks with n < N d",
-            interval=_least_excess(unseen, settings.prompts),
-            at_least=0.0,
-            trials=len(unseen),
-            source_value="≥ 0",
-            **enough,
-        ),
-        claim(
-            "average-risk",
-            "Averaged over u, the test risk is at least 1 - n/(Nd), at every n < N d.",
-            source=SOURCE,
-            statistic="least over n of the mean over u of (test risk - (1 - n/(Nd)))",
-            interval=_least_average(unseen),
-            at_least=0.0,
-            trials=len(unseen),
-            source_value="≥ 0",
-            **enough,
-        ),
-    ]
-
-
-def _number(value: float) -> Interval:
-    return Interval(value, value, value, 1.0, "measured")
-
-
-def _least_excess(table: pl.DataFrame, prompts: int) -> Interval:
-    if not len(table):
-        return _number(math.nan)
-    least = table.sort(pl.col("risk") - pl.col("oracle")).row(0, named=True)
-    return over_prompts(least["risk"] - least["oracle"], least["deviation"], prompts)
-
-
-def _least_average(table: pl.DataFrame) -> Interval:
-    if not len(table):
-        return _number(math.nan)
-    excess = [over_runs((own["risk"] - own["floor"]).to_numpy()) for _, own in table.group_by("samples")]
-    return min(excess, key=lambda interval: interval.low)
-
-
-# --- how it looks ---------------------------------------------------------------------------------------------
-
-
-def _figure(settings: Settings, table: pl.DataFrame) -> Figure:
-    fig, (left, right) = figures.new_figure(
-        "Weight decay confines the first layer to the span of the data; the risk is what that leaves, or more",
-        width=8.6,
-        height=4.0,
-        ncols=2,
-    )
-    kinds = [(settings.decay, figures.BLUE, f"weight decay {settings.decay:g}"), (0.0, figures.VERMILLION, "no decay")]
-    grid = np.linspace(0, max(settings.fractions), 200)
-    left.plot(grid, np.maximum(0, 1 - grid), "--", color=figures.MUTED, linewidth=1.3, label="floor 1 - n/(Nd)")
-    for decay, color, words in kinds[: 2 if settings.control else 1]:
-        own = table.filter(decay=decay).sort("fraction")
-        means = [over_runs(part["risk"].to_numpy()) for _, part in own.group_by("fraction", maintain_order=True)]
-        places = own["fraction"].unique(maintain_order=True).to_list()
-        ends = [[getattr(mean, end) for mean in means] for end in ("low", "value", "high")]
-        if settings.directions < 2:
-            ends = [ends[1]] * 3
-        figures.interval_band(left, places, *ends, color=color, label=f"test risk, {words}")
-        seen = own.filter(pl.col("fraction") < 1)
-        right.scatter(seen["fraction"], seen["residual"], s=22, color=color, alpha=0.7, linewidths=0, label=words)
-    decayed = table.filter(decay=settings.decay)
-    left.scatter(decayed["fraction"], decayed["oracle"], s=16, marker="x", color=figures.GREEN, label="oracle, each u")
-    left.set_xlabel("training prompts n / (N d)")
-    left.set_ylabel("test risk (predicting 0: 1)")
-    left.set_ylim(bottom=0)
-    figures.legend(left, loc="center right")
-    figures.source_line(right, 1e-3, "criterion")
-    right.set_yscale("log")
-    right.set_xlabel("training prompts n / (N d)")
-    right.set_ylabel("share of ‖W‖² outside the span")
-    figures.legend(right, loc="center left")
-    for ax, words in ((left, "risk"), (right, "first layer, n < N d")):
-        figures.panel_title(ax, words)
-    figures.source_note(fig, SOURCE)
-    caption = (
-        f"Feedforward networks on simple-1STR, N = {settings.length}, d = {settings.dimension}, trained by "
-        f"{settings.budget:,} steps of full-batch gradient descent, rate {settings.rate:g}; {settings.directions} "
-        "directions u, each with its own prompts. Bands are 95% Student intervals of the mean; crosses the least risk "
-        "of any predictor that sees new prompts through the span of the old."
-    )
-    return Figure("span", "Risk and span residual against the number of prompts", caption, fig, table)

@@ -34,16 +34,18 @@ class Replay:
 
 
 def stopping_rule(grid: int, precision: float) -> Rule:
-    """Stop at an interval one size or a factor `precision` wide, after half of a grid's trials at the latest: the
-    largest one's, where lengths have grids of several sizes."""
+    """Stop at an interval one size or a factor `precision` wide, after half of the trials of a grid at the latest."""
     budget = max(1, grid // 2)
     return Rule(ratio=precision, least=min(12, budget), budget=budget)
 
 
-def searching(
+def frontier_search(
     pools: Mapping[int, Mapping[int, Sequence[int]]], *, p: float, precision: float, in_flight: int, seed: int = 0
 ) -> Search:
-    """A search for m* of every problem in `pools` = {T: {m: positions}}, each with `in_flight` trials at a time."""
+    """A search for m_p of every problem in `pools` = {problem: {m: positions}}, each with `in_flight` trials at a time.
+
+    Where problems have grids of several sizes, half of the largest is what each may spend.
+    """
     problems = [Problem(name, {float(m): cell for m, cell in sizes.items()}) for name, sizes in pools.items()]
     grid = max(sum(len(cell) for cell in sizes.values()) for sizes in pools.values())
     rule = stopping_rule(grid, precision)
@@ -61,7 +63,7 @@ def replay(
     seed: int = 0,
 ) -> Replay:
     """The search over trials whose success and steps, both by position, are known."""
-    search = searching(pools, p=p, precision=precision, in_flight=in_flight, seed=seed)
+    search = frontier_search(pools, p=p, precision=precision, in_flight=in_flight, seed=seed)
     home = {position: name for name, sizes in pools.items() for cell in sizes.values() for position in cell}
     trials, spent = dict.fromkeys(pools, 0), dict.fromkeys(pools, 0)
     clock, running = 0, [(int(steps[position]), position) for position in search.start()]

@@ -1,0 +1,245 @@
+"""Charts: figures that know their axes, intervals, the source's values and note, and gather the data they draw.
+
+    chart = Chart("scaling", "Median convergence time", source="dissertation, Figure 5.1 right")
+    panel = chart.panel(x="input bits n", y="t_c (steps)", log="xy", xticks=ns)
+    for k, curve in by_k.items():
+        panel.curve(curve, f"k = {k}")                       # a band, its 95% interval, and a label at its end
+    return chart.figure("Medians over 40 seeds; ...")
+
+Every mark goes into one long table (panel, series, x, value, low, high), the figure's data, unless another is given.
+What a chart has no word for is drawn on `panel.ax`, plain Matplotlib, with the helpers of `krogh.lab.figures`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike
+
+from krogh.lab import figures
+from krogh.lab.curves import Curve
+
+Key = Literal["end", "legend", ""]
+"""Where a label stands: beside the last point, in a legend, or nowhere."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawn figure with the data behind it."""
+
+    name: str
+    title: str
+    caption: str
+    drawing: Any
+    data: pl.DataFrame
+    alt: str = ""
+
+
+class Panel:
+    """One pair of axes of a chart."""
+
+    def __init__(self, ax: Any):
+        self.ax = ax
+        self.title = ""
+        self.rows: list[dict[str, Any]] = []
+        self._colors = itertools.cycle(figures.PALETTE)
+        self._keys = False
+
+    def axes(
+        self,
+        *,
+        x: str = "",
+        y: str = "",
+        title: str = "",
+        log: str = "",
+        base: float = 10,
+        xticks: Sequence[float] | None = None,
+        yticks: Sequence[float] | None = None,
+        xlim: tuple[float | None, float | None] | None = None,
+        ylim: tuple[float | None, float | None] | None = None,
+    ) -> Panel:
+        """Labels with units, a title, logarithmic axes ("x", "y", "xy"), ticks at what was measured, limits."""
+        ax = self.ax
+        self.title = title or self.title
+        if title:
+            figures.panel_title(ax, title)
+        for text, put in ((x, ax.set_xlabel), (y, ax.set_ylabel)):
+            if text:
+                put(text)
+        for name, ticks, put in (("x", xticks, ax.set_xticks), ("y", yticks, ax.set_yticks)):
+            if name in log:
+                figures.log_axis_labels(ax, name, values=ticks, base=base)  # type: ignore[arg-type]
+            elif ticks is not None:
+                put(list(ticks))
+        for limits, put in ((xlim, ax.set_xlim), (ylim, ax.set_ylim)):
+            if limits is not None:
+                put(*limits)
+        return self
+
+    def color(self) -> str:
+        """The next colour of the palette."""
+        return next(self._colors)
+
+    def curve(
+        self,
+        curve: Curve,
+        label: str = "",
+        *,
+        color: str | None = None,
+        key: Key = "end",
+        published: Mapping[float, float] | None = None,
+        **look: Any,
+    ) -> None:
+        """Estimates with the band of their 95% intervals; the source's values at the same x as open circles."""
+        chosen = self.color() if color is None else color
+        self.band(curve.x, curve.low, curve.value, curve.high, label, color=chosen, key=key, **look)
+        shown = {x: y for x, y in (published or {}).items() if x in curve.x}
+        if shown:
+            self.source_points(shown, chosen, label)
+
+    def band(
+        self,
+        x: ArrayLike,
+        low: ArrayLike,
+        value: ArrayLike,
+        high: ArrayLike,
+        label: str = "",
+        *,
+        color: str | None = None,
+        key: Key = "end",
+        side: Literal["right", "left", "above", "below"] = "right",
+        **look: Any,
+    ) -> None:
+        """Values with a band from `low` to `high`; a value that was not reached is a triangle at the upper edge."""
+        xs, lows, values, highs = (np.asarray(part, float) for part in (x, low, value, high))
+        chosen = self.color() if color is None else color
+        legend = label if key == "legend" and label else None
+        figures.interval_band(self.ax, xs, lows, values, highs, color=chosen, label=legend, **look)  # type: ignore[arg-type]
+        self._note(label, key, xs, values, chosen, side)
+        self._gather(label, xs, values, lows, highs)
+
+    def line(
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        label: str = "",
+        *,
+        color: str | None = None,
+        style: Any = "--",
+        width: float = 1.2,
+        key: Key = "end",
+        side: Literal["right", "left", "above", "below"] = "right",
+        data: bool = True,
+        **look: Any,
+    ) -> None:
+        """A line, e.g. what theory says; part of the data unless told otherwise."""
+        xs, ys = np.asarray(x, float), np.asarray(y, float)
+        chosen = self.color() if color is None else color
+        legend = label if key == "legend" and label else None
+        self.ax.plot(xs, ys, color=chosen, linestyle=style, linewidth=width, label=legend, **look)
+        self._note(label, key, xs, ys, chosen, side)
+        if data:
+            self._gather(label, xs, ys)
+
+    def dots(self, x: ArrayLike, y: ArrayLike, label: str = "", *, color: str | None = None, **look: Any) -> None:
+        """A mark per trial or network."""
+        xs, ys = np.asarray(x, float), np.asarray(y, float)
+        chosen = self.color() if color is None else color
+        given = {"linestyle": "none", "marker": "o", "markersize": 4.5, "alpha": 0.7, **look}
+        self.ax.plot(xs, ys, color=chosen, label=label or None, **given)
+        self._keys |= bool(label)
+        self._gather(label, xs, ys)
+
+    def source_points(self, values: Mapping[float, float], color: str, label: str = "") -> None:
+        """The source's values, as open circles."""
+        hollow = {"linestyle": "none", "marker": "o", "markersize": 6, "markerfacecolor": "none"}
+        self.ax.plot(list(values), list(values.values()), markeredgecolor=color, **hollow)
+        self._gather(f"{label}, source" if label else "source", np.array(list(values)), np.array(list(values.values())))
+
+    def reference(self, value: float, text: str, axis: Literal["x", "y"] = "y") -> None:
+        """A value of the source or of theory as a dashed line across the panel, with its name on it."""
+        figures.source_line(self.ax, value, text, axis=axis)
+
+    def legend(self, **options: Any) -> None:
+        figures.legend(self.ax, **options)
+        self._keys = False
+
+    def _note(self, label: str, key: Key, x: np.ndarray, y: np.ndarray, color: str, side: Any) -> None:
+        if key == "end" and label and np.isfinite(y).any():
+            figures.direct_label(self.ax, x.tolist(), y.tolist(), label, color=color, side=side)
+        self._keys |= key == "legend" and bool(label)
+
+    def _gather(self, label: str, x: np.ndarray, y: np.ndarray, low: Any = None, high: Any = None) -> None:
+        lows, highs = (np.full(len(x), np.nan) if ends is None else ends for ends in (low, high))
+        for one in zip(x.tolist(), y.tolist(), lows.tolist(), highs.tolist(), strict=True):
+            self.rows.append(
+                dict(zip(("x", "value", "low", "high"), map(_known, one), strict=True)) | {"series": label}
+            )
+
+
+def _known(number: float) -> float | None:
+    return None if math.isnan(number) else number
+
+
+class Chart:
+    """A figure with one or more panels, its source printed small under it."""
+
+    def __init__(
+        self,
+        name: str,
+        title: str,
+        *,
+        source: str = "",
+        headline: str | None = None,
+        rows: int = 1,
+        columns: int = 1,
+        width: float | None = None,
+        height: float = 4.0,
+        sharex: bool = False,
+        sharey: bool = False,
+        width_ratios: Sequence[float] | None = None,
+    ):
+        """`title` names the figure on a page; `headline`, the same unless given, is drawn above it."""
+        self.name, self.title = name, title
+        size = (6.4 if columns == 1 else 4.6 * columns) if width is None else width
+        head = title if headline is None else headline
+        self.drawing, axes = figures.new_figure(
+            head, width=size, height=height, nrows=rows, ncols=columns, sharex=sharex, sharey=sharey,
+            width_ratios=width_ratios,
+        )  # fmt: skip
+        self.panels = [Panel(ax) for ax in np.ravel(axes)]
+        self._unused = iter(self.panels)
+        if source:
+            figures.source_note(self.drawing, source)
+
+    def panel(self, **axes: Any) -> Panel:
+        """The next panel, with its axes (`Panel.axes`)."""
+        return next(self._unused).axes(**axes)
+
+    def __iter__(self) -> Iterator[Panel]:
+        return iter(self.panels)
+
+    def __getitem__(self, place: int) -> Panel:
+        return self.panels[place]
+
+    def figure(self, caption: str, data: pl.DataFrame | None = None, alt: str = "") -> Figure:
+        """The finished figure; panels that were not asked for, of a grid that has too many, are not shown."""
+        for panel in self.panels:
+            if panel._keys:
+                panel.legend()
+            if not (panel.ax.has_data() or panel.ax.tables):
+                panel.ax.set_visible(False)
+        return Figure(self.name, self.title, caption, self.drawing, self._data() if data is None else data, alt)
+
+    def _data(self) -> pl.DataFrame:
+        names = [panel.title or str(place + 1) for place, panel in enumerate(self.panels)]
+        rows = [{"panel": name} | row for name, panel in zip(names, self.panels, strict=True) for row in panel.rows]
+        columns = {"panel": pl.String, "series": pl.String, **dict.fromkeys(("x", "value", "low", "high"), pl.Float64)}
+        data = pl.DataFrame(rows, schema=columns)
+        return data.drop("panel") if len(self.panels) == 1 else data

@@ -7,13 +7,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from krogh.engine import stack
+from krogh.engine import Inherited, Pruning, stack, sweep
 from krogh.engine.trial import Trial
 from krogh.errors import KroghError
 from krogh.lab import Results, run_study
 from krogh.lab.estimate import share_of
 from krogh.lab.study import plan_study
-from krogh.lab.weights import weight_ids
+from krogh.lab.weights import read_weights, weight_ids
+from krogh.values import replaced
 
 CHANGES = {"widths": (8, 12), "seeds": 5, "budget": 60}
 
@@ -104,3 +105,36 @@ def test_weights_that_are_not_there(kept, tiny, tmp_path):
         Results(table, None, weights_folder=study.folder / "weights").weights(1)
     with pytest.raises(KroghError, match="no weights of trial"):
         Results(table, None, weights_folder=tmp_path / "weights").weights(table["id"][0])
+
+
+def test_children_find_their_parents_in_the_study(tiny, tmp_path):
+    """An interrupted study has trained the parents; their weights, at the end and at a snapshot, are read from disk."""
+
+    class Tickets(tiny.Tiny):
+        keep_weights = True
+
+        def trials(self, settings):
+            (parents,) = super().trials(settings)
+            parent = replaced(parents.template, "snapshots", (0, 10))
+            child = replaced(parent, "start", Inherited(parent, 10, Pruning(0.5, ("W",)), "rewound"))
+            children = sweep(child, **{"start.parent.seed": range(3)}, seed=[7])
+            return [*children, *sweep(parent, seed=range(3))]
+
+    def interrupt(progress):
+        if progress.done >= 3:
+            raise KeyboardInterrupt
+
+    changes = {"widths": (8,), "seeds": 3, "budget": 40}
+    assert run_study(Tickets(), "smoke", tmp_path, changes=changes, show=interrupt).status == "interrupted"
+    study = run_study(Tickets(), "smoke", tmp_path, changes=changes)
+    table = pl.read_parquet(study.folder / "trials.parquet")
+    assert len(table) == 6 and table["start"].to_list() == ["inherited"] * 3 + ["drawn"] * 3
+    assert table["start.parent"].to_list()[:3] == table["id"].to_list()[3:]
+    folder = study.folder / "weights"
+    for child, parent in table.select("id", "start.parent").head(3).iter_rows():
+        mask = Pruning(0.5, ("W",)).masks(read_weights(folder, parent, 10))["W"]
+        first = read_weights(folder, parent, 0)["W"]
+        np.testing.assert_array_equal(read_weights(folder, child, 0)["W"], np.where(mask > 0, first, 0))
+        assert (read_weights(folder, child)["W"][mask == 0] == 0).all()
+    with pytest.raises(KroghError, match="no weights of trial"):
+        read_weights(folder, int(table["id"][0]), 20)

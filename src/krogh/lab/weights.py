@@ -1,4 +1,4 @@
-"""Trained weights on request, as safetensors: one file per batch of finished trials."""
+"""Trained weights on request, as safetensors: one file per batch of finished trials; snapshots in a folder per step."""
 
 from __future__ import annotations
 
@@ -27,8 +27,14 @@ def write_weights(folder: Path, ids: np.ndarray, weights: dict[str, np.ndarray])
     return path
 
 
-def read_weights(folder: Path, identity: int) -> dict[str, np.ndarray]:
-    """The weights of one trial by its identity (the table's column `id`)."""
+def snapshot_folder(folder: Path, step: int | None) -> Path:
+    """Where the weights at a snapshot's step are; those of the end (None) are in `folder` itself."""
+    return folder if step is None else folder / f"step-{step}"
+
+
+def read_weights(folder: Path, identity: int, step: int | None = None) -> dict[str, np.ndarray]:
+    """The weights of one trial by its identity (the table's column `id`), at its end or at a snapshot's step."""
+    folder = snapshot_folder(folder, step)
     for ids, file in _opened(folder):
         place = np.flatnonzero(ids == np.uint64(identity))
         if len(place):

@@ -46,9 +46,16 @@ def structure(*, internal: bool = False, fitted: bool = False, **options: Any) -
     return eqx.field(static=True, metadata={"internal": internal or fitted, "fitted": fitted}, **options)
 
 
-def data(dtype: Any = np.float32, *, optional: bool = False, **options: Any) -> Any:
-    """A field that is read by the program: may differ between the trials of a cohort."""
-    return eqx.field(converter=lambda given: None if optional and given is None else _leaf(given, dtype), **options)
+def data(dtype: Any = np.float32, *, optional: bool = False, internal: bool = False, **options: Any) -> Any:
+    """A field that is read by the program: may differ between the trials of a cohort.
+
+    An `internal` one is not shown to people: weights would fill a table.
+    """
+
+    def converted(given: Any) -> Any:
+        return None if optional and given is None else _leaf(given, dtype)
+
+    return eqx.field(converter=converted, metadata={"internal": internal}, **options)
 
 
 def check_fields(cls: type) -> None:
@@ -116,6 +123,14 @@ def describe(value: Value) -> dict[str, Any]:
     shown = [field for field in dataclasses.fields(value) if not field.metadata.get("internal")]
     fields = {field.name: plain(getattr(value, field.name)) for field in shown}
     return {"kind": value.kind or type(value).__name__, **fields}
+
+
+def shown(value: Value, path: str) -> bool:
+    """Whether the field at a dotted path is one that people see."""
+    name, _, rest = path.partition(".")
+    hidden = any(field.name == name and field.metadata.get("internal") for field in dataclasses.fields(value))
+    inner = getattr(value, name, None)
+    return not hidden and (not isinstance(inner, Value) or shown(inner, rest))
 
 
 def columns(value: Value) -> dict[str, Any]:

@@ -33,6 +33,7 @@ class Record:
     loss: np.ndarray
     weights: dict[str, np.ndarray]
     curve: np.ndarray | None
+    snapshots: dict[str, np.ndarray] | None
 
     @property
     def bits(self) -> tuple[Any, ...]:
@@ -56,6 +57,9 @@ def _train(cohort: Trials, positions: Any = None, **options: Any) -> dict[int, R
                 loss=finished.loss[place],
                 weights={name: leaf[place] for name, leaf in finished.weights.items()},
                 curve=None if finished.curves is None else finished.curves[place],
+                snapshots=None
+                if finished.snapshots is None
+                else {name: leaf[place] for name, leaf in finished.snapshots.items()},
             )
     expected = range(len(cohort)) if positions is None else np.asarray(positions).tolist()
     assert sorted(records) == sorted(expected)

@@ -34,37 +34,50 @@ def snapshots(train, lasting, one_by_one, share_right):
     return rows
 
 
-@pytest.mark.parametrize(("every", "plan"), [(30, Plan(4, 1)), pytest.param(20, Plan(2, 2), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("every", "plan"), [(30, Plan(4, 1)), pytest.param(30, Plan(2, 2), marks=pytest.mark.slow)])
 def test_each_row_is_what_was_there_at_its_step(train, lasting, snapshots, every, plan):
     (cohort,) = krogh.sweep(probed(lasting, every), seed=range(2))
     for position, record in train(cohort, plan_override=plan).items():
-        expected = [snapshots[position, step] for step in range(0, 201, every)]
+        expected = [snapshots[position, step] for step in (*range(0, 200, every), 200)]
         np.testing.assert_allclose(record.curve, np.array(expected), atol=1e-5)
 
 
 def test_rows_keep_in_step_over_many_chunks_and_refills(train, base, in_blocks):
-    """Trials of a block end at different times and others take their places, always on a whole number of rows."""
+    """Trials of a block end at different times and others take their places; each has a row at its own last step."""
     (cohort,) = krogh.sweep(probed(base, 30, (krogh.Movement(),)), seed=range(60))
     records = train(cohort, plan_override=in_blocks)
     assert len({record.steps for record in records.values()}) > 5
     for record in records.values():
-        length = 1 + record.steps // 30
+        length = 1 + -(-record.steps // 30)
         assert np.isfinite(record.curve[:length]).all()
         assert np.isnan(record.curve[length:]).all()
-        assert (np.diff(record.curve[:length, 0]) != 0).all()
+        assert (np.diff(record.curve[: length - 1, 0]) != 0).all()
 
 
-def test_tables_hold_trimmed_lists(base):
-    table = krogh.run(krogh.sweep(probed(base, 20, (krogh.Error(), krogh.SupportWeight())), seed=range(6)))
+@pytest.mark.parametrize("every", [20, 200])
+def test_tables_hold_lists_that_end_with_the_trial(base, every):
+    """The last row is that of the last step, also for trials that end before the first probe after step 0."""
+    table = krogh.run(krogh.sweep(probed(base, every, (krogh.Error(), krogh.SupportWeight())), seed=range(6)))
     names = ["curve.step", "curve.error", "curve.relevant_weight", "curve.irrelevant_weight"]
     assert table.columns[-4:] == names
+    assert any(row % every for row in table["steps"])
     for row in table.iter_rows(named=True):
-        steps = list(range(0, row["steps"] + 1, 20))
+        steps = [*range(0, row["steps"], every), row["steps"]]
         assert row["curve.step"] == steps
         assert all(len(row[name]) == len(steps) for name in names)
         assert all(np.isfinite(row[name]).all() for name in names)
-        if row["steps"] % 20 == 0:
-            assert abs(row["curve.error"][-1]) < 1e-6 and row["accuracy"] == 1.0
+        assert abs(row["curve.error"][-1]) < 1e-6 and row["accuracy"] == 1.0
+        assert row["curve.relevant_weight"][-1] != row["curve.relevant_weight"][0]
+
+
+def test_blocks_end_their_curves_as_single_trials_do(train, base, in_blocks, one_by_one):
+    """In a block those that ended are probed when the chunk is over, in groups; alone, at once."""
+    (cohort,) = krogh.sweep(probed(base, 100, (krogh.Movement(),)), seed=range(40))
+    alone, together = (train(cohort, plan_override=plan) for plan in (one_by_one, in_blocks))
+    equal = [place for place in alone if alone[place].steps == together[place].steps]
+    assert len(equal) >= 36
+    for place in equal:
+        np.testing.assert_allclose(together[place].curve, alone[place].curve, atol=1e-3)
 
 
 def test_probes_look_at_every_input_where_the_check_does(train, base, one_by_one, share_right):

@@ -1,6 +1,8 @@
 """How trials become one program: trial, cohort, memory plan, lanes, records.
 
     trial.py      task + model + training + seed, a value
+    start.py      where its weights come from: drawn, given, or another trial's
+    shapes.py     what must fit together, looked at when a trial is made
     cohort.py     trials of one structure, stacked; sweeps
     round.py      the steps between two checks: the only place where weights are trained
     checking.py   converged, failed or diverged?
@@ -9,6 +11,7 @@
     compiling.py  programs, compiled ahead of time and released when nobody needs them
     disk.py       programs kept for the next process
     lane.py       one device's slots: fill, advance, harvest, compact
+    inheriting.py parents before children, and what they leave them
     run.py        workers that take lanes in turn, on every device
     records.py    what trials leave behind, as a table
     agreement.py  whether two devices train the same
@@ -17,9 +20,27 @@ The engine knows trials, not experiments.
 """
 
 from krogh.engine.cohort import Trials, stack, sweep
+from krogh.engine.inheriting import Weights
 from krogh.engine.lane import Usage
 from krogh.engine.records import run
 from krogh.engine.run import run_cohort, run_cohorts
+from krogh.engine.start import FINAL, Drawn, Given, Inherited, Pruning, Start
 from krogh.engine.trial import Trial
 
-__all__ = ["Trial", "Trials", "Usage", "run", "run_cohort", "run_cohorts", "stack", "sweep"]
+__all__ = [
+    "FINAL",
+    "Drawn",
+    "Given",
+    "Inherited",
+    "Pruning",
+    "Start",
+    "Trial",
+    "Trials",
+    "Usage",
+    "Weights",
+    "run",
+    "run_cohort",
+    "run_cohorts",
+    "stack",
+    "sweep",
+]

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from krogh.engine.cohort import Trials
+from krogh.engine.inheriting import without_parents
 from krogh.engine.lane import Finished, Lane, Waiting
 from krogh.engine.memory import Plan, plan
 
@@ -51,8 +52,9 @@ def agreement(cohort: Trials, device: Any, reference: Any, steps: int = STEPS, t
 
     the denominator at least `LEAST` of ‖f(w_0) - f(w)‖. Weights themselves cannot be compared: on some directions no
     prediction depends, such as a bias of the keys under a softmax, and an optimiser that divides by the size of the
-    gradient follows rounding errors there.
+    gradient follows rounding errors there. Trials that begin with others' weights draw their own here.
     """
+    cohort = without_parents(cohort)
     every = cohort.template.training.stopping.check_every
     rounds = max(1, -(-steps // every))
     chosen = np.arange(min(trials, len(cohort)))

@@ -16,9 +16,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float
 
-from krogh.engine.round import Constants, Over, State, frozen, over_block
+from krogh.engine.round import GROUP, Constants, State, for_some, frozen, over_block
 from krogh.engine.trial import DATA, VALIDATION, Trial
 from krogh.models.base import Parameters
 from krogh.tasks.base import Raw
@@ -28,8 +28,6 @@ RUNNING, CONVERGED, FAILED, DIVERGED, EMPTY, NEW = 0, 1, 2, 3, 4, 5
 OUTCOMES = {CONVERGED: "converged", FAILED: "failed", DIVERGED: "diverged"}
 
 SLICE = 1024
-CONFIRMED_SHARE = 16
-CONFIRMED_TOGETHER = 8
 UNLIKELY = 20.7  # -log(1e-9)
 STANDARD_ERRORS = 6.0
 
@@ -37,7 +35,7 @@ STANDARD_ERRORS = 6.0
 def errors(trial: Trial, params: Parameters, raw: Raw) -> Float[Array, " size"]:
     """The error of each of the raw examples."""
     examples = trial.task.decode(raw)
-    return trial.task.error(trial.model.predict(params, examples.x), examples.truth)
+    return trial.task.judge(trial.model.predict(params, examples.x), examples)
 
 
 def whole_sample(trial: Trial) -> tuple[Raw, Bool[Array, "slices width"]]:
@@ -80,7 +78,7 @@ def slice_by_slice(trial: Trial, block: int) -> bool:
 
     For a few trials that costs no more than a prefix and a confirmation, and the network is compiled once less.
     """
-    return block <= CONFIRMED_TOGETHER and trial.training.stopping.prefix > SURE_PREFIX
+    return block <= GROUP and trial.training.stopping.prefix > SURE_PREFIX
 
 
 def constants_of(trial: Trial, block: int = SLICE) -> Constants:
@@ -114,7 +112,8 @@ def check_block(trials: Trial, constants: Constants, states: State, block: int) 
     else:
         if size > stopping.prefix:
             hopeful = hopeful & (over(_passes_prefix)(trials, constants, states.params) | spent)
-        wrong = _confirmed(trials, states.params, hopeful, block)
+        none = jnp.zeros(block, jnp.float32)
+        wrong = for_some(hopeful, block, all_errors, (trials, states.params), none)
     passed = hopeful & (wrong <= constants.allowed)
     streak = jnp.where(running, jnp.where(passed, states.streak + 1, 0), states.streak)
     reached = (streak >= stopping.consecutive) & running
@@ -143,7 +142,7 @@ def _restarted(trials: Trial, states: State, running: Bool[Array, " block"], blo
         zero = jnp.zeros((), jnp.int32)
         return state._replace(
             params=params,
-            memory=trial.training.optimiser.init(params),
+            memory=trial.training.optimiser.init(trial.training.trained(params)),
             status=jnp.full((), RUNNING, jnp.int32),
             step=zero,
             streak=zero,
@@ -203,25 +202,3 @@ def _by_slices(
     begun = (none, zero, zero, none, wanted)
     place, total, _, _, going = jax.lax.while_loop(lambda carry: (carry[0] < slices) & carry[4], one, begun)
     return total, wanted & (going | (place == slices))
-
-
-def _confirmed(trials: Trial, params: Parameters, wanted: Bool[Array, " block"], block: int) -> Float[Array, " block"]:
-    """Sums of errors on the whole sample for the `wanted` trials of a block, in groups until none is left."""
-    if block == 1:  # a real branch: a compiler may move the work of a loop's body in front of the loop
-        counted = over_block(1)(all_errors)
-        return jax.lax.cond(wanted[0], counted, lambda *_: jnp.zeros(1, jnp.float32), trials, params)
-    group = max(min(block, CONFIRMED_TOGETHER), block // CONFIRMED_SHARE)
-    over: Over = over_block(group)
-
-    def some(carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        left, wrong = carry
-        chosen = jnp.nonzero(left, size=group, fill_value=block)[0]
-        counted = over(all_errors)(_rows(trials, chosen), _rows(params, chosen))
-        return left.at[chosen].set(False, mode="drop"), wrong.at[chosen].set(counted, mode="drop")
-
-    none = jnp.zeros(block, jnp.float32)
-    return jax.lax.while_loop(lambda carry: jnp.any(carry[0]), some, (wanted, none))[1]
-
-
-def _rows(tree: PyTree, chosen: Int[Array, " group"]) -> Any:
-    return jax.tree.map(lambda leaf: jnp.take(leaf, chosen, axis=0, mode="clip"), tree)

@@ -15,9 +15,10 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from krogh.engine.start import Inherited
 from krogh.engine.trial import Trial
 from krogh.errors import require
-from krogh.values import columns, digest, plain, replaced, structure_of, text_of
+from krogh.values import columns, digest, plain, replaced, shown, structure_of, text_of
 
 
 class Trials:
@@ -84,6 +85,18 @@ class Trials:
         require(not clash, f"a label may not be called like a field of the trial; got {', '.join(clash)}")
         return Trials(self.template, self._stacked, self.count, {**self.labels, **labels})
 
+    def parents(self) -> Trials:
+        """The trials whose weights these begin with, in the same order."""
+        start = self.template.start
+        assert isinstance(start, Inherited)
+        return Trials(start.parent, self.stacked_for(start.parent, "start.parent."), self.count)
+
+    def stacked_for(self, other: Trial, prefix: str = "") -> dict[int, np.ndarray]:
+        """The arrays of the fields that `other` has too, there without `prefix`, by its leaf positions."""
+        places = {prefix + path: place for place, path in enumerate(_leaf_paths(other))}
+        paths = _leaf_paths(self.template)
+        return {places[paths[place]]: array for place, array in self._stacked.items() if paths[place] in places}
+
     def ids(self) -> np.ndarray:
         """Identity of each trial [count]: a hash of the structure and of the trial's own numbers."""
         prefix = hashlib.blake2b(digest(self.structure, 16), digest_size=8)
@@ -103,10 +116,14 @@ class Trials:
     def rows(self, positions: np.ndarray) -> dict[str, Any]:
         """The trials' fields as table columns: a scalar where constant, a list where it differs."""
         shared = self.labels | columns(self.template)
+        if isinstance(self.template.start, Inherited):
+            shared["start.parent"] = self.parents().ids()[positions]
         if not self._stacked:
             return shared
         paths = _leaf_paths(self.template)
         for place, array in self._stacked.items():
+            if not shown(self.template, paths[place]):
+                continue
             chosen = array[positions]
             if chosen.ndim > 1:
                 whole = np.issubdtype(chosen.dtype, np.integer)

@@ -39,7 +39,10 @@ TYPICAL_AFTER = 16
 
 @dataclass
 class Finished:
-    """Records of trials that ended, as columns; `position` is the place in the cohort."""
+    """Records of trials that ended, as columns; `position` is the place in the cohort.
+
+    `snapshots` hold the weights at each of the trials' snapshots [trials, snapshots, ...], NaN where one ended before.
+    """
 
     position: np.ndarray
     status: np.ndarray
@@ -50,6 +53,7 @@ class Finished:
     loss: np.ndarray
     curves: np.ndarray | None = None
     weights: dict[str, np.ndarray] | None = None
+    snapshots: dict[str, np.ndarray] | None = None
 
 
 class Waiting:
@@ -260,6 +264,7 @@ class Lane:
             weights={name: np.asarray(leaf)[slots] for name, leaf in states.params.items()}
             if self.keep_weights
             else None,
+            snapshots={name: np.asarray(leaf)[slots] for name, leaf in states.snapshots.items()} or None,
         )
         self.usage.useful_steps += int(finished.steps.sum(dtype=np.int64))
         self._ended_steps += int(finished.steps.sum(dtype=np.int64))
@@ -286,5 +291,5 @@ class Lane:
     def _whole_probes(self, rounds: int) -> int:
         """At least `rounds` rounds that end with a probe: the program counts rounds from a chunk's beginning."""
         template = self.cohort.template
-        per_probe = template.probe_every // template.training.stopping.check_every if template.probes else 1
+        per_probe = max(1, template.probe_every // template.training.stopping.check_every)
         return -(-rounds // per_probe) * per_probe

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from krogh.engine import checking, program
-from krogh.engine.round import train_round
+from krogh.engine.round import GROUP_SHARE, train_round
 from krogh.engine.trial import Trial
 
 SHARE = {"cpu": 0.25, "gpu": 0.35}  # of the device, per lane; a GPU has two lanes
@@ -81,7 +81,7 @@ def _traced_footprint(trial: Trial) -> Footprint:
     round_ = jax.make_jaxpr(train_round)(trial, constants, state)
     check = jax.make_jaxpr(checking.all_errors)(trial, state.params)
     # Old and new state live side by side while a block is trained.
-    work = kept + _computed(round_.jaxpr) + _computed(check.jaxpr) // checking.CONFIRMED_SHARE
+    work = kept + _computed(round_.jaxpr) + _computed(check.jaxpr) // GROUP_SHARE
     return Footprint(kept, work)
 
 

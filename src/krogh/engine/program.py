@@ -15,11 +15,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree
 
 from krogh.engine.checking import EMPTY, NEW, RUNNING, check_block, constants_of
-from krogh.engine.round import State, frozen, over_block, train_block
+from krogh.engine.round import State, for_some, frozen, over_block, train_block
 from krogh.engine.trial import DATA, Trial
-from krogh.probes.base import Moment
-
-PROBED = 1024
 
 
 def start(trial: Trial) -> State:
@@ -27,7 +24,7 @@ def start(trial: Trial) -> State:
     params = trial.initial_params()
     state = State(
         params=params,
-        memory=trial.training.optimiser.init(params),
+        memory=trial.training.optimiser.init(trial.training.trained(params)),
         sample=trial.training.regime.sample(trial.task, trial.key(DATA)),
         step=jnp.zeros((), jnp.int32),
         status=jnp.full((), RUNNING, jnp.int32),
@@ -38,25 +35,32 @@ def start(trial: Trial) -> State:
         earlier=jnp.zeros((), jnp.int32),
         loss=jnp.full((), jnp.nan, jnp.float32),
         curve=jnp.full((trial.probe_rows, len(trial.curve_columns())), jnp.nan, jnp.float32),
+        snapshots={
+            name: jnp.full((len(trial.snapshots), *leaf.shape), jnp.nan, leaf.dtype)
+            for name, leaf in params.items()
+            if trial.snapshots
+        },
     )
+    if trial.snapshots:
+        state = snapped(trial, state)
     return probed(trial, state) if trial.probes else state
 
 
+def snapped(trial: Trial, state: State) -> State:
+    """The state with the present weights kept, if this step is one of the trial's snapshots."""
+    here = state.step == jnp.asarray(trial.snapshots, jnp.int32)
+
+    def kept(now: Array, old: Array) -> Array:
+        return jnp.where(here.reshape(-1, *(1,) * now.ndim), now[None], old)
+
+    return state._replace(snapshots=jax.tree.map(kept, state.params, state.snapshots))
+
+
 def probed(trial: Trial, state: State) -> State:
-    """The state with a row added to the trial's curve."""
-    whole = trial.training.stopping.size(trial.task) <= PROBED
-    moment = Moment(
-        trial.task,
-        trial.model,
-        state.params,
-        trial.initial_params(),
-        trial.validation(None if whole else PROBED),
-        state.loss,
-        state.step,
-    )
+    """The state with a row of the trial's curve written."""
+    moment = trial.moment(state.params, trial.initial_params(), state.loss, state.step)
     row = jnp.concatenate([probe.measure(moment) for probe in trial.probes])
-    place = jnp.where(state.step % trial.probe_every == 0, state.step // trial.probe_every, trial.probe_rows)
-    return state._replace(curve=state.curve.at[place].set(row, mode="drop"))
+    return state._replace(curve=state.curve.at[trial.row(state.step)].set(row, mode="drop"))
 
 
 def empty_states(trial: Trial, slots: int) -> State:
@@ -72,28 +76,41 @@ def advance_block(trials: Trial, states: State, rounds: Int[Array, ""], block: i
     constants = over(lambda trial: constants_of(trial, block))(trials)
     new = states.status == NEW
     states = jax.lax.cond(jnp.any(new), lambda old: frozen(new, over(start)(trials), old), lambda old: old, states)
-    per_probe = trials.probe_every // trials.training.stopping.check_every if trials.probes else 0
+    begun = states.status == RUNNING
 
     def one(carry: tuple[Array, State]) -> tuple[Array, State]:
         done, states = carry
         before = states.status == RUNNING
         states = train_block(trials, constants, states, over)
         states = check_block(trials, constants, states, block)
-        if per_probe:
-            # All running trials of a block stand at the same round modulo `per_probe` (chunks are multiples
-            # of it), so whether to probe is one decision for the block and not one per trial.
+        if trials.snapshots:
+            keeping = before & jnp.isin(states.step, jnp.asarray(trials.snapshots, jnp.int32))
+            states = jax.lax.cond(jnp.any(keeping), lambda old: over(snapped)(trials, old), lambda old: old, states)
+        if trials.probes:
+            # All running trials of a block stand at the same round modulo a probe's (chunks are multiples of it), so
+            # they are probed together. Those that have just ended wait for the end of the chunk, unless one is all.
+            due = before & trials.scheduled(states.step)
+            due = due | (before & (states.status != RUNNING)) if block == 1 else due
             states = jax.lax.cond(
-                (done + 1) % per_probe == 0,
-                lambda old: frozen(before, over(probed)(trials, old), old),
-                lambda old: old,
-                states,
+                jnp.any(due), lambda old: frozen(due, over(probed)(trials, old), old), lambda old: old, states
             )
         return done + 1, states
 
     def going(carry: tuple[Array, State]) -> Array:
         return (carry[0] < rounds) & jnp.any(carry[1].status == RUNNING)
 
-    return jax.lax.while_loop(going, one, (jnp.zeros((), jnp.int32), states))[1]
+    states = jax.lax.while_loop(going, one, (jnp.zeros((), jnp.int32), states))[1]
+    if not trials.probes or block == 1:
+        return states
+    ended = begun & (states.status != RUNNING) & ~trials.scheduled(states.step)
+    return _last_rows(trials, states, ended, block)
+
+
+def _last_rows(trials: Trial, states: State, ended: Bool[Array, " block"], block: int) -> State:
+    """The last row of the curves of trials that `ended` in a chunk and have not been probed since: their weights are
+    still there, for what has ended stands still."""
+    curve = for_some(ended, block, lambda trial, state: probed(trial, state).curve, (trials, states), states.curve)
+    return states._replace(curve=curve)
 
 
 def advance(

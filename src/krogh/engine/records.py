@@ -8,12 +8,13 @@ steps              steps trained, over all runs
 runs               runs it took: more than one where a trial may restart
 error, loss        at the end: mean error on the validation sample; mean loss over the last round of batches
 accuracy           1 - error, where the error is a share of mistakes; null for a regression
-curve.step, ...    with probes: lists, one entry per probed step
+curve.step, ...    with probes: lists, one entry per probed step, the last one at the end of the trial
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,9 @@ import polars as pl
 
 from krogh.engine.checking import CONVERGED, OUTCOMES
 from krogh.engine.cohort import Trials, stack
+from krogh.engine.inheriting import Weights
 from krogh.engine.lane import Finished, Usage
-from krogh.engine.run import run_cohort
+from krogh.engine.run import run_cohorts
 from krogh.engine.trial import Trial
 from krogh.errors import require
 from krogh.values import structure_of
@@ -69,9 +71,10 @@ def _curves(cohort: Trials, finished: Finished) -> dict[str, pl.Series]:
     if finished.curves is None:
         return {}
     template = cohort.template
-    lengths = 1 + finished.steps // template.probe_every
-    steps = np.arange(template.probe_rows) * template.probe_every
-    series = {"curve.step": pl.Series([steps[:length].tolist() for length in lengths], dtype=pl.List(pl.Int32))}
+    lengths = 1 + template.row(finished.steps)
+    scheduled = template.scheduled_steps()
+    steps = [[*scheduled[: length - 1], last] for length, last in zip(lengths, finished.steps.tolist(), strict=True)]
+    series = {"curve.step": pl.Series(steps, dtype=pl.List(pl.Int32))}
     for place, name in enumerate(template.curve_columns()):
         values = [curve[:length, place].tolist() for curve, length in zip(finished.curves, lengths, strict=True)]
         series[f"curve.{name}"] = pl.Series(values, dtype=pl.List(pl.Float32))
@@ -92,18 +95,32 @@ def as_cohorts(trials: Iterable[Trial] | Iterable[Trials] | Trial | Trials) -> l
     return [(cohort, np.arange(end - len(cohort), end)) for cohort, end in zip(cohorts, ends, strict=True)]
 
 
-def run(trials: Iterable[Trial] | Iterable[Trials] | Trial | Trials, *, usage: Usage | None = None) -> pl.DataFrame:
+def run(
+    trials: Iterable[Trial] | Iterable[Trials] | Trial | Trials,
+    *,
+    usage: Usage | None = None,
+    weights: Weights | None = None,
+) -> pl.DataFrame:
     """Train the trials, all of a structure as one program, and return one row per trial.
 
         table = krogh.run(krogh.sweep(trial, seed=range(100)))
         table["convergence_time"].median()
 
-    Rows come in the order of the trials given.
+    Rows come in the order of the trials given. `weights` receives the weights that the trials end with, and those of
+    their snapshots; trials that begin with others' weights find them there, or are trained after them in one call.
     """
+    pairs = as_cohorts(trials)
+    cohorts, ids = [cohort for cohort, _ in pairs], [cohort.ids() for cohort, _ in pairs]
+    everyone = [np.arange(len(cohort)) for cohort in cohorts]
     tables = []
-    for cohort, places in as_cohorts(trials):
-        ids = cohort.ids()
-        for part in run_cohort(cohort, usage=usage):
-            records = recorded(cohort, ids, part).with_columns(pl.Series(ORDER, places[part.position]))
-            tables.append(with_fields(cohort, part.position, records).collect())
+    keep = weights is not None
+    with closing(run_cohorts(cohorts, everyone, usage=usage, keep_weights=keep, weights_of=weights)) as records:
+        for place, part in records:
+            if part is None:
+                continue
+            cohort, places = pairs[place]
+            if weights is not None:
+                weights.add(ids[place], cohort.template.snapshots, part)
+            table = recorded(cohort, ids[place], part).with_columns(pl.Series(ORDER, places[part.position]))
+            tables.append(with_fields(cohort, part.position, table).collect())
     return pl.concat(tables, how="diagonal_relaxed").sort(ORDER).drop(ORDER) if tables else pl.DataFrame()

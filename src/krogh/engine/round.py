@@ -13,11 +13,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt32
 
+from krogh.engine.start import masked
 from krogh.engine.trial import Trial
 from krogh.models.base import Parameters
 from krogh.tasks.mixing import GOLDEN, mixed
 from krogh.training.losses import find_loss
 
+GROUP, GROUP_SHARE = 8, 16  # trials of a block that need something of their own are served in groups of such a size
 Over = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -37,6 +39,7 @@ class State(NamedTuple):
     earlier: Int[Array, ""]
     loss: Float[Array, ""]
     curve: Float[Array, "rows columns"]
+    snapshots: Parameters
 
 
 class Constants(NamedTuple):
@@ -74,6 +77,28 @@ def over_block(block: int) -> Over:
     return lift
 
 
+def for_some(
+    wanted: Bool[Array, " block"], block: int, function: Callable[..., Array], arguments: tuple[Any, ...], other: Array
+) -> Array:
+    """`function` of the `wanted` trials of a block, in groups until none is left; `other` for the rest."""
+    if block == 1:  # a real branch: a compiler may move the work of a loop's body in front of the loop
+        return jax.lax.cond(wanted[0], over_block(1)(function), lambda *_: other, *arguments)
+    group = max(min(block, GROUP), block // GROUP_SHARE)
+    over = over_block(group)
+
+    def some(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        left, found = carry
+        chosen = jnp.nonzero(left, size=group, fill_value=block)[0]
+        new = over(function)(*_rows(arguments, chosen))
+        return left.at[chosen].set(False, mode="drop"), found.at[chosen].set(new, mode="drop")
+
+    return jax.lax.while_loop(lambda carry: jnp.any(carry[0]), some, (wanted, other))[1]
+
+
+def _rows(tree: PyTree, chosen: Int[Array, " group"]) -> Any:
+    return jax.tree.map(lambda leaf: jnp.take(leaf, chosen, axis=0, mode="clip"), tree)
+
+
 def train_block(trials: Trial, constants: Constants, states: State, over: Over) -> State:
     """A round of training for every running trial of a block; the others stay as they are."""
     new = over(train_round)(trials, constants, states)
@@ -99,7 +124,10 @@ def frozen(running: Bool[Array, " block"], new: PyTree, old: PyTree) -> PyTree:
 
 
 def train_round(trial: Trial, constants: Constants, state: State) -> Trained:
-    """`check_every` optimiser steps of one trial: θ ← θ + update(∇ mean loss)."""
+    """`check_every` optimiser steps of one trial: θ ← θ + update(∇ mean loss).
+
+    Frozen parameters take no part in it, and entries that the trial's start has masked stay 0.
+    """
     training = trial.training
     loss, optimiser = find_loss(training.loss), training.optimiser
     every = training.stopping.check_every
@@ -109,9 +137,11 @@ def train_round(trial: Trial, constants: Constants, state: State) -> Trained:
         params, memory = carry
         number, fed = inputs
         raw, weight = training.regime.batch(trial.task, state.sample, fed)
-        x, y, _ = trial.task.decode(raw)
+        examples = trial.task.decode(raw)
+        x, y = examples.x, examples.y
 
-        def objective(params: Parameters) -> Float[Array, ""]:
+        def objective(moving: Parameters) -> Float[Array, ""]:
+            params = moving | fixed
             if trial.model.noisy:
                 prediction = trial.model.forward(params, x, mixed(noise ^ mixed(number.astype(jnp.uint32))))
             else:
@@ -122,9 +152,13 @@ def train_round(trial: Trial, constants: Constants, state: State) -> Trained:
             return training.penalised(value, trial.model, params)
 
         value, gradient = jax.value_and_grad(objective)(params)
-        return optimiser.update(gradient, memory, params, number), value
+        moved, memory = optimiser.update(masked(gradient, masks), memory, params, number)
+        return (masked(moved, masks), memory), value
 
+    trained = training.trained(state.params)
+    fixed = {name: state.params[name] for name in training.frozen}
+    masks = trial.start.masks()
     numbers = state.step + jnp.arange(every, dtype=jnp.int32)
     fed = training.regime.feed(trial.task, constants.key, state.step, every)
-    (params, memory), losses = jax.lax.scan(step, (state.params, state.memory), (numbers, fed))
-    return Trained(params, memory, jnp.mean(losses))
+    (trained, memory), losses = jax.lax.scan(step, (trained, state.memory), (numbers, fed))
+    return Trained(trained | fixed, memory, jnp.mean(losses))

@@ -25,6 +25,7 @@ import numpy as np
 
 from krogh.engine.cohort import Trials
 from krogh.engine.compiling import requested
+from krogh.engine.inheriting import Family, WeightsOf
 from krogh.engine.lane import Finished, Lane, Usage, Waiting
 from krogh.engine.memory import Plan, plan, program_key
 from krogh.errors import KroghError
@@ -207,18 +208,38 @@ def run_cohorts(
     *,
     usage: Usage | None = None,
     keep_weights: bool = False,
+    weights_of: WeightsOf | None = None,
     memory_limit: int | None = None,
     plan_override: Plan | None = None,
 ) -> Generator[tuple[int, Finished | None], None, None]:
     """Train the trials at `positions` of each cohort; yield (cohort, records) as they end, (cohort, None) at its end.
 
     Where positions are a `Waiting`, more may be added to it until it is closed. Closing the iterator stops the lanes
-    after the chunk in flight.
+    after the chunk in flight. Trials that begin with others' weights are trained after those of them that are trained
+    in this call; `weights_of` finds what the rest have left.
     """
     usage = Usage() if usage is None else usage
+    family = Family(cohorts, positions, weights_of)
+    for places in family.generations:
+        each = [(place, family.ready(place), positions[place], keep_weights or family.keeps[place]) for place in places]
+        records = _run_together(each, usage, memory_limit, plan_override)
+        try:
+            for place, finished in records:
+                yield place, None if finished is None else family.handed_on(place, finished, keep_weights)
+        finally:
+            records.close()
+
+
+def _run_together(
+    cohorts: Sequence[tuple[int, Trials, np.ndarray | Waiting, bool]],
+    usage: Usage,
+    memory_limit: int | None,
+    plan_override: Plan | None,
+) -> Generator[tuple[int, Finished | None], None, None]:
+    """Train cohorts, each with its place, what is wanted of it and whether its weights are kept, side by side."""
     work: list[_Work] = []
     programs: dict[Any, set[Future[Any]]] = {}
-    for place, (cohort, wanted) in enumerate(zip(cohorts, positions, strict=True)):
+    for place, cohort, wanted, keep_weights in cohorts:
         count = wanted.expected if isinstance(wanted, Waiting) else len(wanted)
         devices = _lanes_for(count, place) if count else []
         # A CPU's lane trains its slots one after the other: handing out half shares keeps the lanes level.
@@ -274,12 +295,13 @@ def run_cohort(
     *,
     usage: Usage | None = None,
     keep_weights: bool = False,
+    weights_of: WeightsOf | None = None,
     memory_limit: int | None = None,
     plan_override: Plan | None = None,
 ) -> Generator[Finished, None, None]:
     """Train the trials at `positions` (all unless given) and yield their records as they end."""
     wanted = np.arange(len(cohort)) if positions is None else np.asarray(positions)
-    options: dict[str, Any] = {"memory_limit": memory_limit, "plan_override": plan_override}
+    options: dict[str, Any] = {"memory_limit": memory_limit, "plan_override": plan_override, "weights_of": weights_of}
     records = run_cohorts([cohort], [wanted], usage=usage, keep_weights=keep_weights, **options)
     try:
         for _, finished in records:

@@ -2,38 +2,51 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+from collections.abc import Iterable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, PRNGKeyArray, UInt32
+from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 
+from krogh.engine.shapes import checked_shapes
+from krogh.engine.start import Drawn, Start
 from krogh.errors import require, require_integer
 from krogh.models.base import Model, Parameters
-from krogh.probes.base import Probe
+from krogh.probes.base import Moment, Probe
 from krogh.tasks.base import Examples, Task
-from krogh.training.stopping import EXACT
+from krogh.training.stopping import EXACT, Stopping
 from krogh.training.training import Training
 from krogh.values import Value, data, structure
 
 INIT, DATA, VALIDATION, NOISE = 0, 1, 2, 3
+PROBED = 1024
+"""Of a larger validation sample probes see the first so many examples."""
 
 
 class Trial(Value):
     """One training run.
 
-    All randomness comes from `seed` (examples, validation) and `init_seed` (weights; the same unless given),
-    so a trial's weights and data depend on the trial alone. With `probes`, a curve is kept: one row at step 0
-    and one every `probe_every` steps.
+    Its weights come from its `start`: drawn, given, or another trial's. All randomness comes from `seed` (examples,
+    validation) and `init_seed` (weights; the same unless given), so a trial's weights and data depend on the trial
+    alone. With `probes`, a curve is kept: one row at step 0, one every `probe_every` steps (every check unless given),
+    and one at the step at which the trial ends.
+
+    `snapshots` are steps at which the weights are kept, as far as the trial comes, and at which the curve has a row;
+    with them and no `probe_every` it has no others between its first and its last.
     """
 
     task: Task
     model: Model
     training: Training
+    start: Start
     probes: tuple[Probe, ...]
     seed: UInt32[Array, ""] = data(np.uint32)
     init_seed: UInt32[Array, ""] | None = data(np.uint32, optional=True)
+    snapshots: tuple[int, ...] = structure()
     probe_every: int = structure()
     probe_rows: int = structure(internal=True)
 
@@ -48,41 +61,50 @@ class Trial(Value):
         init_seed: Any = None,
         probes: tuple[Probe, ...] = (),
         probe_every: int = 0,
+        snapshots: Iterable[int] = (),
+        start: Start | None = None,
         probe_rows: int = 0,
     ):
         require(isinstance(task, Task), f"a trial needs a task; got {task!r}")
         require(isinstance(model, Model), f"a trial needs a model; got {model!r}")
         self.task, self.model = task, model
         self.training = Training() if training is None else training
+        self.start = Drawn() if start is None else start
+        require(isinstance(self.start, Start), f"start must be Drawn(), Given(...) or Inherited(...); got {start!r}")
         self.probes = tuple(probes)
         self.seed = _checked_seed("seed", seed)
         self.init_seed = None if init_seed is None else _checked_seed("init_seed", init_seed)
-        every = probe_every or self.training.stopping.check_every
+        self.snapshots = _checked_snapshots(snapshots, self.training.stopping)
+        every = probe_every or (0 if self.snapshots else self.training.stopping.check_every)
         self.probe_every = every if self.probes else 0
-        self.probe_rows = 1 + int(self.training.stopping.budget) // every if self.probes else 0
-        self._check()
+        self.probe_rows = 1 + int(self.row(self.training.stopping.budget)) if self.probes else 0
 
-    def _check(self) -> None:
+    def __check_init__(self) -> None:
         self.model.check(self.task)
         self.training.check(self.task, self.model)
         stopping = self.training.stopping
         obstacle = self.model.obstacle(self.task)
         solvable = obstacle is None or float(stopping.threshold()) > 0.0
         require(solvable, f"{obstacle}; or ask for less than accuracy=1.0")
-        once = not self.probes or stopping.restarts == 1
-        require(once, f"a curve belongs to one run: give probes or restarts={stopping.restarts}, not both")
-        names = set(jax.eval_shape(lambda: self.initial_params()))
-        self.training.optimiser.check(names)
+        for name, given in (("curve", self.probes), ("snapshot", self.snapshots)):
+            once = not given or stopping.restarts == 1
+            word = "probes" if name == "curve" else "snapshots"
+            require(once, f"a {name} belongs to one run: give {word} or restarts={stopping.restarts}, not both")
+        fresh = isinstance(self.start, Drawn) or stopping.restarts == 1
+        require(fresh, f"later runs draw their weights: give a start or restarts={stopping.restarts}, not both")
         for probe in self.probes:
             probe.check(self.task, self.model)
         if self.probes:
-            require_integer("probe_every", self.probe_every, 1)
+            require_integer("probe_every", self.probe_every, 0 if self.snapshots else 1)
             whole = self.probe_every % stopping.check_every == 0
             require(
                 whole,
                 f"probe_every must be a multiple of check_every={stopping.check_every}; "
                 f"got probe_every={self.probe_every}",
             )
+        shapes = checked_shapes(self)
+        self.training.check_names(shapes)
+        self.start.check(shapes)
 
     def key(self, stream: int) -> PRNGKeyArray:
         """The key of one of the trial's random streams."""
@@ -92,7 +114,8 @@ class Trial(Value):
     def initial_params(self, attempt: Int[Array, ""] | None = None) -> Parameters:
         """The trial's weights before training, or before a later one of its runs (attempt = 1, 2, ...)."""
         key = self.key(INIT)
-        return self.model.init(key if attempt is None else jax.random.fold_in(key, attempt), self.task)
+        drawn = self.model.init(key if attempt is None else jax.random.fold_in(key, attempt), self.task)
+        return self.start.begin(drawn)
 
     def noise(self) -> UInt32[Array, ""]:
         """The word that a noisy model's randomness in training begins with: other weights, other noise."""
@@ -106,8 +129,44 @@ class Trial(Value):
         wanted = stopping.size(self.task) if size is None else size
         return self.task.decode(self.task.test(self.key(VALIDATION), wanted))
 
+    def moment(self, params: Parameters, initial: Parameters, loss: Float[Array, ""], step: Int[Array, ""]) -> Moment:
+        """What a probe sees of the trial when it has these weights."""
+        whole = self.training.stopping.size(self.task) <= PROBED
+        seen = self.validation(None if whole else PROBED)
+        return Moment(self.task, self.model, params, initial, seen, loss, step)
+
+    @property
+    def _lone_steps(self) -> tuple[int, ...]:
+        """The steps of the curve's rows that are no multiples of `probe_every`."""
+        return tuple(step for step in self.snapshots if not self.probe_every or step % self.probe_every)
+
+    def scheduled(self, step: Any) -> Any:
+        """Whether the curve has a row at `step` even if the trial goes on."""
+        lone = (step == own for own in self._lone_steps)
+        return functools.reduce(operator.or_, lone, step % self.probe_every == 0 if self.probe_every else step == 0)
+
+    def row(self, step: Any) -> Any:
+        """The curve's row for `step`: how many scheduled steps come before it."""
+        numbers = jnp if isinstance(step, jax.Array) else np
+        lone = {*self._lone_steps} if self.probe_every else {0, *self._lone_steps}
+        passed = [numbers.asarray(step > own).astype(np.int32) for own in sorted(lone)]
+        return sum(passed, -(-step // self.probe_every) if self.probe_every else 0)
+
+    def scheduled_steps(self) -> list[int]:
+        """The steps of the curve's rows, as far as a trial may come."""
+        regular = (place * self.probe_every for place in range(self.probe_rows))
+        return sorted({*regular, *self._lone_steps})
+
     def curve_columns(self) -> tuple[str, ...]:
         return tuple(name for probe in self.probes for name in probe.columns(self.task))
+
+
+def _checked_snapshots(given: Iterable[int], stopping: Stopping) -> tuple[int, ...]:
+    for step in (steps := tuple(given)):
+        require_integer("a snapshot's step", step, 0, int(stopping.budget))
+        whole = step % stopping.check_every == 0
+        require(whole, f"snapshots must be multiples of check_every={stopping.check_every}; got {step}")
+    return tuple(sorted({int(step) for step in steps}))
 
 
 def _checked_seed(name: str, seed: Any) -> Any:

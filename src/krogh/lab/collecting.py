@@ -128,7 +128,7 @@ class _Collector:
     def add(self, finished: Finished) -> None:
         if self._weights_folder is not None:
             write_weights(self._weights_folder / "weights", self._ids[finished.position], finished.weights or {})
-        self._batches.append(replace(finished, weights=None))
+        self._batches.append(replace(finished, weights=None, snapshots=None))
         self._rows += len(finished.position)
 
     def flush_when_due(self) -> None:

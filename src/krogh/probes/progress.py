@@ -31,7 +31,7 @@ class Error(Probe):
 
     def measure(self, moment: Moment) -> Float[Array, " 1"]:
         prediction = moment.model.predict(moment.params, moment.validation.x)
-        return jnp.mean(moment.task.error(prediction, moment.validation.truth))[None]
+        return jnp.mean(moment.task.judge(prediction, moment.validation))[None]
 
 
 @probe("batch-loss")

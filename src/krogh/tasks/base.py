@@ -19,11 +19,16 @@ Raw = PyTree
 
 
 class Examples(NamedTuple):
-    """Decoded examples: inputs, observed labels (noise included), and the truth they are judged by."""
+    """Decoded examples: inputs, observed labels (noise included), and the truth they are judged by.
+
+    `latent` is what the examples were drawn from and no model sees (the chain behind a sequence), each array with the
+    examples along its first axis; probes and `Task.judge` may look at it.
+    """
 
     x: Array
     y: Array
     truth: Array
+    latent: PyTree = ()
 
 
 class Task(Value):
@@ -44,11 +49,16 @@ class Task(Value):
 
     @abc.abstractmethod
     def error(self, prediction: Array, truth: Array) -> Float[Array, " batch"]:
-        """What each prediction costs: 1 for a wrong one and 0 for a right one, or the squared error of a regression."""
+        """What each prediction costs: 1 for a wrong one and 0 for a right one, a share in between where a sequence is
+        wrong in part, or the squared error of a regression."""
+
+    def judge(self, prediction: Array, examples: Examples) -> Float[Array, " batch"]:
+        """The error that a trial is judged by: that against the truth unless a task knows better, by `latent` say."""
+        return self.error(prediction, examples.truth)
 
     @property
     def regression(self) -> bool:
-        """Whether an example's error is a squared distance (of any size) and not a mistake (0 or 1)."""
+        """Whether an example's error is a distance (squared, or another of any size) and not a mistake (in [0, 1])."""
         return False
 
     def test(self, key: PRNGKeyArray, size: int) -> Raw:

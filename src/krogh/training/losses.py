@@ -7,6 +7,9 @@
 Labels are ±1, real numbers for the square loss, or class numbers where a prediction has a last axis of logits. The
 logistic loss is printed without y and the correlation loss once without its sign; the latter is the theory's, unbounded
 below. For one logit per example the cross-entropy of two classes is the logistic loss of the logits' difference.
+
+A loss has the shape of the labels: [batch], or [batch, positions] where every position of a sequence has one. Training
+averages over positions, then over examples.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ def correlation(prediction: Float[Array, "*batch"], label: Float[Array, "*batch"
 
 
 def cross_entropy(prediction: Float[Array, "*logits"], label: Array) -> Float[Array, "*batch"]:
+    """-log softmax(f)_y of logits with one more axis than labels; with as many axes, labels are ±1 of two classes."""
     if prediction.ndim == label.ndim:
         return logistic(prediction, label)
     chosen = jnp.take_along_axis(prediction, label.astype(jnp.int32)[..., None], axis=-1)[..., 0]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import equinox as eqx
 from jaxtyping import Array, Float
 
-from krogh.errors import require
+from krogh.errors import require, unknown
 from krogh.models.base import Model, Parameters
 from krogh.tasks.base import Task
 from krogh.tasks.classification import ClassificationTask
@@ -19,11 +22,17 @@ from krogh.values import AnyArray, Value, structure
 OF_CLASSES = "cross-entropy"
 
 
+def _names(given: Any) -> tuple[str, ...]:
+    """Names in one order, so that it is no part of what a training is."""
+    return tuple(sorted({given} if isinstance(given, str) else {*given}))
+
+
 class Training(Value):
     """How a model is trained; by default as the source does: hinge, vanilla SGD, fresh batches of 32.
 
     `penalty` is added to the loss: a number λ for λ‖θ‖, the norm over all parameters (dissertation, §3.3), or a
-    penalty such as NeuronNorm(λ).
+    penalty such as NeuronNorm(λ). Parameters named in `frozen` stay as they are at the start: no gradient is taken for
+    them, and nothing decays.
     """
 
     optimiser: Optimiser = Sgd(rate=0.1)
@@ -31,6 +40,7 @@ class Training(Value):
     stopping: Stopping = Stopping()
     loss: str = structure(default="hinge")
     penalty: Penalty | Float[AnyArray, ""] | None = eqx.field(converter=as_penalty, default=None)
+    frozen: tuple[str, ...] = structure(default=(), converter=_names)
 
     def __check_init__(self) -> None:
         find_loss(self.loss)
@@ -42,6 +52,19 @@ class Training(Value):
         if isinstance(self.penalty, Penalty):
             return loss + self.penalty.of(model, params)
         return loss + self.penalty * euclidean_norm(params)
+
+    def trained(self, params: Parameters) -> Parameters:
+        """The parameters that training moves."""
+        return {name: leaf for name, leaf in params.items() if name not in self.frozen}
+
+    def check_names(self, names: Iterable[str]) -> None:
+        """Refuse layers that a model with parameters of these names does not have, and training none of them."""
+        known = set(names)
+        for name in self.frozen:
+            if name not in known:
+                raise unknown("frozen parameter", name, known)
+        require(known - {*self.frozen}, f"all parameters are frozen, so nothing is trained; got frozen={self.frozen}")
+        self.optimiser.check(known)
 
     def check(self, task: Task, model: Model | None = None) -> None:
         """Refuse a task that the loss, the regime or the stopping rule cannot serve, a model without such a penalty."""

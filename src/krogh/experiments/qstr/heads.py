@@ -257,7 +257,7 @@ def _null_half_risk(trial: Trial, params: dict[str, jax.Array], prompts: int) ->
     places = np.flatnonzero(task.in_null_half())
 
     def one_block(part: Any) -> jax.Array:
-        x, _, truth = task.decode(part)
+        x, _, truth, _ = task.decode(part)
         return jnp.mean((trial.model.predict(params, x) - truth)[:, places] ** 2, axis=1) / 2
 
     size = next(size for size in range(min(BLOCK, prompts), 0, -1) if prompts % size == 0)

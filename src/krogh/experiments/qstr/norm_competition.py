@@ -258,7 +258,7 @@ class NormCompetition(Experiment[Settings]):
 def _executed(network: Overfitting, prompts: int) -> dict[str, float]:
     """The network on the prompts that it fits, and its risk on fresh ones."""
     checked = network.check()
-    x, _, truth = network.task.decode(network.task.draw(jax.random.key(1), prompts))
+    x, _, truth, _ = network.task.decode(network.task.draw(jax.random.key(1), prompts))
     errors = ((network.outputs(np.asarray(x)) - np.asarray(truth, np.float64)) ** 2).mean(axis=1)
     deviation = float(errors.std(ddof=1)) if prompts > 1 else 0.0
     return {

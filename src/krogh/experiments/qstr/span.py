@@ -273,7 +273,7 @@ def _measured(network: Network, settings: Settings) -> dict[str, Any]:
 
 @functools.partial(jax.jit, static_argnums=2)
 def _test_errors(trial: Trial, params: dict[str, jax.Array], prompts: int) -> jax.Array:
-    x, _, truth = trial.task.decode(trial.task.test(trial.key(VALIDATION), prompts))
+    x, _, truth, _ = trial.task.decode(trial.task.test(trial.key(VALIDATION), prompts))
     return trial.task.error(trial.model.predict(params, x), truth)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import numpy as np
 import polars as pl
 import pytest
 
-from krogh.engine import stack
+from krogh.engine import Inherited, Pruning, stack, sweep
 from krogh.engine.trial import Trial
 from krogh.errors import KroghError
 from krogh.lab import Results, run_study
@@ -104,3 +106,52 @@ def test_weights_that_are_not_there(kept, tiny, tmp_path):
         Results(table, None, weights_folder=study.folder / "weights").weights(1)
     with pytest.raises(KroghError, match="no weights of trial"):
         Results(table, None, weights_folder=tmp_path / "weights").weights(table["id"][0])
+
+
+@pytest.fixture(scope="module")
+def tickets(tiny):
+    """Parents with snapshots, and children that begin with what is left of them: the lottery-ticket experiment."""
+
+    class Tickets(tiny.Tiny):
+        keep_weights = True
+
+        def trials(self, settings):
+            (parents,) = super().trials(settings)
+            parent = dataclasses.replace(parents.template, snapshots=(0, 20))
+            yield from sweep(parent, seed=range(settings.seeds), label={"kind": "parent"})
+            for kind, words in (("kept", {}), ("rewound", {"weights": "rewound"}), ("early", {"step": 20})):
+                children = [
+                    dataclasses.replace(own, snapshots=(), start=Inherited(own, pruning=Pruning(0.5, ("W",)), **words))
+                    for own in sweep(parent, seed=range(settings.seeds))[0]
+                ]
+                yield from (cohort.labelled(kind=kind) for cohort in stack(children))
+
+        def measure(self, results):
+            kinds = ("parent", "kept", "rewound", "early")
+            self.seen = {kind: list(results.networks(kind=kind)) for kind in kinds}
+            return super().measure(results)
+
+    Tickets.name = "tiny/tickets"
+    return Tickets
+
+
+def test_children_begin_with_what_their_parents_left(tickets, tmp_path):
+    experiment, changes = tickets(), {"widths": (8,), "seeds": 3, "budget": 60}
+
+    def interrupt(progress):
+        if progress.done >= 4:  # the parents have ended, the children have not
+            raise KeyboardInterrupt
+
+    assert run_study(experiment, "smoke", tmp_path, changes=changes, show=interrupt).status == "interrupted"
+    study = run_study(experiment, "smoke", tmp_path, changes=changes)  # parents are read from the folder
+    assert study.status == "complete" and study.summary["engine"]["trials"] == 12
+    for parent, kept, rewound, early in zip(*experiment.seen.values(), strict=True):
+        assert np.array_equal(parent.at(0)["W"], parent.initial["W"])
+        left = np.abs(parent.final["W"]) >= np.sort(np.abs(parent.final["W"]).ravel())[32]
+        assert np.array_equal(kept.initial["W"], np.where(left, parent.final["W"], 0))
+        assert np.array_equal(rewound.initial["W"], np.where(left, parent.initial["W"], 0))
+        assert not kept.final["W"][~left].any() and kept.final["W"][left].all()
+        assert np.isin(early.initial["W"], [0, *parent.at(20)["W"].ravel()]).all()
+        assert kept.row["start.parent"] == parent.row["id"]
+    with pytest.raises(KroghError, match=r"no weights of trial .* at step 30"):
+        parent.at(30)

@@ -18,7 +18,7 @@ from krogh.engine.records import recorded
 from krogh.lab.search import Search
 from krogh.lab.searching import Searching
 from krogh.lab.store import Store
-from krogh.lab.weights import write_weights
+from krogh.lab.weights import WeightsFolder, write_finished
 from krogh.values import digest
 
 FLUSH_SECONDS = 20.0
@@ -82,7 +82,8 @@ def train(
         missing_of, progress.total = searching.waiting, progress.done + searching.most
     if progress.done < progress.total:
         show(progress)
-    records = run_cohorts(cohorts, missing_of, usage=usage, keep_weights=weights_folder is not None)
+    known = None if weights_folder is None else WeightsFolder(weights_folder / "weights")
+    records = run_cohorts(cohorts, missing_of, usage=usage, keep_weights=weights_folder is not None, weights_of=known)
     begun = time.perf_counter()
     try:
         for place, finished in records:
@@ -127,7 +128,8 @@ class _Collector:
 
     def add(self, finished: Finished) -> None:
         if self._weights_folder is not None:
-            write_weights(self._weights_folder / "weights", self._ids[finished.position], finished.weights or {})
+            snapshots = self._cohort.template.snapshots
+            write_finished(self._weights_folder / "weights", self._ids[finished.position], finished, snapshots)
         self._batches.append(replace(finished, weights=None, snapshots=None))
         self._rows += len(finished.position)
 

@@ -341,7 +341,9 @@ def test_a_network_that_diverged_does_not_reach_the_target():
     tables = measured_tables(experiment, Results(pl.DataFrame(errors), settings))
     assert tables["errors"]["error"].to_list() == [math.inf, 0.5]
     (width,) = recurrent_width.widths_of(tables)["shared"].y
-    assert width.value == 8.0 and width.trials == len(tables.settings.hiddens), "a network of every width"
+    assert width.value == pytest.approx(8.0) and width.trials == len(tables.settings.hiddens), (
+        "a network of every width"
+    )
 
 
 # --- norm competition ---------------------------------------------------------------------------------------

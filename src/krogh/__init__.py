@@ -54,6 +54,7 @@ _HOMES = {
         "DisjointPolyNet",
         "Feedforward",
         "HomogeneousNetwork",
+        "Learner",
         "LinearAttention",
         "LipschitzRnn",
         "MergedAttention",

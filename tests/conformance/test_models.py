@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 
 from krogh.errors import KroghError
 from krogh.models import CONFIGURATIONS, ParityTransformer, SparseTransformer, configuration
-from krogh.models.base import Model
+from krogh.models.base import Learner, Model
 from krogh.models.configurations import configuration_title
 from krogh.models.mlp import Mlp, power_mlp
 from krogh.models.neuron import Neuron
@@ -30,7 +30,7 @@ from krogh.training.losses import LOSSES
 
 KEY = jax.random.key(7)
 SIZE = 31  # odd, so that labels cannot cancel
-NAMES = list(MODELS)
+NAMES = [name for name in MODELS if not issubclass(MODELS[name], Learner)]
 QUICK = {"xla_backend_optimization_level": 0}  # compiling a draw costs more here than running it
 
 draw = jax.jit(lambda model, key, task: model.init(key, task), compiler_options=QUICK)

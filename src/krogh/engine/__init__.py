@@ -12,6 +12,7 @@
     disk.py       programs kept for the next process
     lane.py       one device's slots: fill, advance, harvest, compact
     inheriting.py parents before children, and what they leave them
+    outside.py    learners on the host, whose trials are like any other
     run.py        workers that take lanes in turn, on every device
     records.py    what trials leave behind, as a table
     agreement.py  whether two devices train the same

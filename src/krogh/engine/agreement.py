@@ -16,6 +16,8 @@ from krogh.engine.cohort import Trials
 from krogh.engine.inheriting import without_parents
 from krogh.engine.lane import Finished, Lane, Waiting
 from krogh.engine.memory import Plan, plan
+from krogh.errors import require
+from krogh.models.base import Learner
 
 Weights = dict[int, dict[str, np.ndarray]]
 
@@ -54,6 +56,8 @@ def agreement(cohort: Trials, device: Any, reference: Any, steps: int = STEPS, t
     prediction depends, such as a bias of the keys under a softmax, and an optimiser that divides by the size of the
     gradient follows rounding errors there. Trials that begin with others' weights draw their own here.
     """
+    network = not isinstance(cohort.template.model, Learner)
+    require(network, f"{type(cohort.template.model).__name__} learns on the host: there are no devices to compare")
     cohort = without_parents(cohort)
     every = cohort.template.training.stopping.check_every
     rounds = max(1, -(-steps // every))

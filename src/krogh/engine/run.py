@@ -28,7 +28,9 @@ from krogh.engine.compiling import requested
 from krogh.engine.inheriting import Family, WeightsOf
 from krogh.engine.lane import Finished, Lane, Usage, Waiting
 from krogh.engine.memory import Plan, plan, program_key
+from krogh.engine.outside import OutsideLane
 from krogh.errors import KroghError
+from krogh.models.base import Learner
 
 LANES_PER_GPU = 2
 ONE_LANE = 64  # so few trials share one lane of a GPU: halving them would not halve a step's time
@@ -68,8 +70,13 @@ class _Work:
     keep_weights: bool
     programs: set[Future[Any]]  # shared by all lanes of the structure, and gone with the last of them
     usage: Usage = field(default_factory=Usage)
-    lane: Lane | None = None
+    lane: Lane | OutsideLane | None = None
     program: Future[Any] | None = None
+
+    @property
+    def outside(self) -> bool:
+        """Whether the trials learn on the host, without a program."""
+        return isinstance(self.cohort.template.model, Learner)
 
     def planned(self) -> Plan:
         if self.size is None:
@@ -78,7 +85,7 @@ class _Work:
 
     def prepare(self) -> None:
         """Ask for the program ahead of time."""
-        if self.lane is None and self.program is None and self.waiting.left():
+        if self.lane is None and self.program is None and self.waiting.left() and not self.outside:
             self.program, first = requested(self.cohort.template, self.planned(), self.device)
             self.usage.compilations += first
             self.programs.add(self.program)
@@ -86,7 +93,7 @@ class _Work:
     @property
     def ready(self) -> bool:
         """Whether training can begin without waiting for a compilation."""
-        return self.lane is not None or (self.program is not None and self.program.done())
+        return self.outside or self.lane is not None or (self.program is not None and self.program.done())
 
     def go_on(self, results: queue.Queue[Any], stop: threading.Event) -> None:
         """Train until nothing is in flight and nothing waits."""
@@ -94,7 +101,9 @@ class _Work:
             if self.lane is None and not self.waiting.left():
                 return
             try:
-                if self.lane is None:
+                if self.lane is None and self.outside:
+                    self.lane = OutsideLane(self.cohort, self.usage)
+                elif self.lane is None:
                     self.lane = Lane(
                         self.cohort, self.planned(), self.device, self.keep_weights, self.usage, self.programs
                     )

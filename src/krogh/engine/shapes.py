@@ -53,7 +53,7 @@ def _checked(trial: Trial) -> Shapes:
     params: Shapes = _remembered(_parameters, trial.model, trial.task)
     examples: Examples = _remembered(_examples, trial.task)
     prediction = jax.eval_shape(trial.model.predict, params, examples.x)
-    _check_prediction(trial, prediction, examples)
+    check_prediction(trial, prediction, examples)
     seen = jax.ShapeDtypeStruct((), jnp.float32), jax.ShapeDtypeStruct((), jnp.int32)
     for probe in trial.probes:
         measured = jax.eval_shape(lambda *seen, probe=probe: probe.measure(trial.moment(*seen)), params, params, *seen)
@@ -80,7 +80,8 @@ def _parameters(model: Model, task: Task) -> Shapes:
     return params
 
 
-def _check_prediction(trial: Trial, prediction: Any, examples: Examples) -> None:
+def check_prediction(trial: Trial, prediction: Any, examples: Examples) -> None:
+    """Refuse predictions for `examples` that the loss or the task's error cannot read."""
     model, task, loss = type(trial.model).__name__, type(trial.task).__name__, trial.training.loss
     found = getattr(prediction, "shape", None)
     labels = examples.y.shape
@@ -96,10 +97,11 @@ def _check_prediction(trial: Trial, prediction: Any, examples: Examples) -> None
         f"{model} predicts {shown} for {_text(examples.x.shape)} inputs of {task}; the loss {loss!r} of labels "
         f"{_text(labels)} needs {needed}",
     )
+    size = labels[:1]
     error = jax.eval_shape(trial.task.judge, prediction, examples)
     require(
-        getattr(error, "shape", None) == (EXAMPLES,),
-        f"the error of {task} must be one number per example, {_text((EXAMPLES,))} here; got "
+        getattr(error, "shape", None) == size,
+        f"the error of {task} must be one number per example, {_text(size)} here; got "
         f"{_text(getattr(error, 'shape', ()))} for predictions {shown} and truth {_text(examples.truth.shape)}",
     )
 

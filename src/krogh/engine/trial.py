@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 from krogh.engine.shapes import checked_shapes
 from krogh.engine.start import Drawn, Start
 from krogh.errors import require, require_integer
-from krogh.models.base import Model, Parameters
+from krogh.models.base import Learner, Model, Parameters
 from krogh.probes.base import Moment, Probe
 from krogh.tasks.base import Examples, Task
 from krogh.training.stopping import EXACT, Stopping
@@ -102,9 +102,30 @@ class Trial(Value):
                 f"probe_every must be a multiple of check_every={stopping.check_every}; "
                 f"got probe_every={self.probe_every}",
             )
+        if isinstance(self.model, Learner):
+            self._check_learner()
+            return
         shapes = checked_shapes(self)
         self.training.check_names(shapes)
         self.start.check(shapes)
+
+    def _check_learner(self) -> None:
+        """An outside learner has no steps between which something could happen, and no parameters."""
+        unwanted = {
+            "probes": self.probes,
+            "snapshots": self.snapshots,
+            "frozen": self.training.frozen,
+            "start": () if isinstance(self.start, Drawn) else self.start,
+            "restarts": self.training.stopping.restarts - 1,
+        }
+        for name, given in unwanted.items():
+            require(not given, f"{type(self.model).__name__} learns outside the engine: it has no {name}")
+        regime = self.training.regime
+        require(
+            regime.finite,
+            f"{type(self.model).__name__} learns from a finite sample; got the regime {type(regime).__name__} "
+            f"(try FullBatch(m=1000) or Population())",
+        )
 
     def key(self, stream: int) -> PRNGKeyArray:
         """The key of one of the trial's random streams."""

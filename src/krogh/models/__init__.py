@@ -7,7 +7,7 @@ optimisers or trials. The contract is `Model` in `base.py`; the source's named c
 
 from krogh.models.attention_blocks import AttentionBlocks
 from krogh.models.attention_mlp import AttentionMlp
-from krogh.models.base import Model, Parameters, model
+from krogh.models.base import Learner, Model, Parameters, model
 from krogh.models.configurations import CONFIGURATIONS, configuration
 from krogh.models.feedforward import Feedforward
 from krogh.models.homogeneous import HomogeneousNetwork
@@ -33,6 +33,7 @@ __all__ = [
     "DisjointPolyNet",
     "Feedforward",
     "HomogeneousNetwork",
+    "Learner",
     "LinearAttention",
     "LipschitzRnn",
     "MergedAttention",

@@ -7,15 +7,19 @@ weights are written to a file under the letters of the source's formulas.
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from jaxtyping import Array, Float, Num, PRNGKeyArray, UInt32
 
+from krogh.errors import KroghError
 from krogh.registry import MODELS
 from krogh.tasks.base import Task
 from krogh.values import AnyArray, Value, check_fields
 
 Parameters = dict[str, Array]
+Predictor = Callable[[np.ndarray], np.ndarray]
 
 
 class Model(Value):
@@ -62,6 +66,26 @@ class Model(Value):
     @abc.abstractmethod
     def example(cls) -> tuple[Model, Task]:
         """A small valid instance and a task it can learn, for the conformance laws."""
+
+
+class Learner(Model):
+    """A model that learns outside the engine, by a function on the host: a random forest, a table of neighbours.
+
+    Its trials have the sample, the seeds and the validation of any other trial, and leave an ordinary record: one step,
+    in which all of the sample is read. They have neither weights nor curves, and nothing is compiled for them; a loss
+    and an optimiser mean nothing to them.
+    """
+
+    @abc.abstractmethod
+    def fit(self, x: np.ndarray, y: np.ndarray, seed: int) -> Predictor:
+        """Learn from all inputs and observed labels of a sample, with `seed` for what is random; return how inputs are
+        predicted, in the shape that the task's error reads."""
+
+    def init(self, key: PRNGKeyArray, task: Task) -> Parameters:
+        return {}
+
+    def predict(self, params: Parameters, x: Num[AnyArray, "batch ..."]) -> Float[Array, "batch ..."]:
+        raise KroghError(f"{type(self).__name__} predicts by what its fit returns, and not from parameters")
 
 
 def model(name: str) -> Any:

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 
-from krogh.errors import require, require_integer
+from krogh.errors import KroghError, require, require_integer
 from krogh.tasks.base import Raw, Task
 from krogh.tasks.mixing import mixed
 from krogh.values import AnyArray, Value, data, replaced, structure
@@ -44,6 +44,15 @@ class Regime(Value):
     @abc.abstractmethod
     def batch(self, task: Task, sample: Raw, fed: Any) -> tuple[Raw, Float[Array, " size"] | None]:
         """One step's raw examples and their weights (summing to 1), None for equal ones."""
+
+    @property
+    def finite(self) -> bool:
+        """Whether a trial sees the same examples again: then `whole` gives them."""
+        return False
+
+    def whole(self, task: Task, key: PRNGKeyArray) -> Raw:
+        """All examples that a trial ever sees, for a learner that reads them at once."""
+        raise KroghError(f"{type(self).__name__} has no finite sample")
 
     def check(self, task: Task) -> None:
         """Refuse a task that the regime cannot serve."""
@@ -109,6 +118,13 @@ class Offline(Regime):
     def batch(self, task: Task, sample: Raw, fed: Int[Array, " batch"]) -> tuple[Raw, None]:
         return jax.tree.map(lambda leaf: jnp.take(leaf, fed, axis=0), sample), None
 
+    @property
+    def finite(self) -> bool:
+        return True
+
+    def whole(self, task: Task, key: PRNGKeyArray) -> Raw:
+        return _first(self.sample(task, key), int(self.m))
+
     def fitted(self, leaves: Regime) -> Regime:
         return replaced(self, "capacity", int(np.max(leaves.m)))  # type: ignore[attr-defined]
 
@@ -138,6 +154,13 @@ class FullBatch(Regime):
         present = jnp.arange(_room(self)) < self.m
         return sample, present.astype(jnp.float32) / jnp.asarray(self.m).astype(jnp.float32)
 
+    @property
+    def finite(self) -> bool:
+        return True
+
+    def whole(self, task: Task, key: PRNGKeyArray) -> Raw:
+        return _first(self.sample(task, key), int(self.m))
+
     def fitted(self, leaves: Regime) -> Regime:
         return replaced(self, "capacity", int(np.max(leaves.m)))  # type: ignore[attr-defined]
 
@@ -154,6 +177,13 @@ class Population(Regime):
     def batch(self, task: Task, sample: Raw, fed: Any) -> tuple[Raw, None]:
         return task.population(), None
 
+    @property
+    def finite(self) -> bool:
+        return True
+
+    def whole(self, task: Task, key: PRNGKeyArray) -> Raw:
+        return task.population()
+
     def check(self, task: Task) -> None:
         task.population()
 
@@ -164,6 +194,10 @@ def _check_sample_size(m: Any, capacity: int) -> None:
     require_integer("capacity", capacity, 0)
     fits = capacity == 0 or bool(np.all(np.asarray(m) <= capacity))
     require(fits, f"capacity must be at least m={m}, or 0 for just enough; got capacity={capacity}")
+
+
+def _first(sample: Raw, m: int) -> Raw:
+    return jax.tree.map(lambda leaf: leaf[:m], sample)
 
 
 def _room(regime: Any) -> int:

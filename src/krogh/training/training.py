@@ -9,7 +9,7 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from krogh.errors import require, unknown
-from krogh.models.base import Model, Parameters
+from krogh.models.base import Learner, Model, Parameters
 from krogh.tasks.base import Task
 from krogh.tasks.classification import ClassificationTask
 from krogh.training.losses import find_loss
@@ -70,7 +70,7 @@ class Training(Value):
         """Refuse a task that the loss, the regime or the stopping rule cannot serve, a model without such a penalty."""
         self.regime.check(task)
         self.stopping.check(task)
-        fits = not isinstance(task, ClassificationTask) or self.loss == OF_CLASSES
+        fits = not isinstance(task, ClassificationTask) or self.loss == OF_CLASSES or isinstance(model, Learner)
         require(fits, f"the task {task.kind!r} has classes: its loss is {OF_CLASSES!r}; got loss={self.loss!r}")
         if model is not None and isinstance(self.penalty, Penalty):
             self.penalty.check(model)

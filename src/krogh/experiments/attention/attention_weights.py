@@ -126,7 +126,7 @@ class AttentionWeights(Experiment[Settings]):
 
 @functools.partial(jax.jit, static_argnums=2)
 def _attention(trial: Trial, params: dict[str, jax.Array], samples: int) -> tuple[jax.Array, jax.Array, jax.Array]:
-    x, _, truth = trial.validation(samples)
+    x, _, truth, _ = trial.validation(samples)
     assert isinstance(trial.model, SparseTransformer)
     return trial.model.attention(params, x), x, truth
 

@@ -229,7 +229,7 @@ def _fit(trial: Trial, params: dict[str, jax.Array]) -> tuple[jax.Array, jax.Arr
     regime = trial.training.regime
     raw, weight = regime.batch(trial.task, regime.sample(trial.task, trial.key(DATA)), None)
     assert weight is not None
-    x, y, truth = trial.task.decode(raw)
+    x, y, truth, _ = trial.task.decode(raw)
     prediction = trial.model.predict(params, x)
     # A sum of m shares 1/m may miss 1 in its last bit: count, and divide once.
     wrong = jnp.sum(trial.task.error(prediction, truth) * (weight > 0).astype(jnp.float32))

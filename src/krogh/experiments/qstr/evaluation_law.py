@@ -53,7 +53,7 @@ class EvaluationLaw(Experiment[Settings]):
     scales = {
         "smoke": Settings(architectures=("feedforward",), lengths=(4,), seeds=2, validation=1_000, budget=32_000),
         "laptop": Settings(
-            architectures=("transformer", "feedforward"), lengths=(4, 8, 12), seeds=3, hidden=64, validation=1_000
+            architectures=("transformer", "feedforward"), lengths=(4, 8, 12), hidden=64, validation=1_000
         ),
         "paper": Settings(),
     }

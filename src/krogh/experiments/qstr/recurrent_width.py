@@ -57,7 +57,7 @@ class Settings:
     budget: int = setting(20_000, "steps, all of which are made", least=1)
     batch_size: int = setting(64, "fresh prompts per step", least=1)
     rate: float = setting(3e-3, "Adam's learning rate", above=0)
-    seeds: int = setting(3, "networks per width", least=1)
+    seeds: int = setting(7, "networks per width", least=1)
     validation: int = setting(5_000, "test prompts", least=1)
 
 
@@ -72,7 +72,7 @@ class RecurrentWidth(Experiment[Settings]):
         "smoke": Settings(
             lengths=(3,), hiddens=(2,), laws=("independent",), budget=100, seeds=2, batch_size=16, validation=100
         ),
-        "laptop": Settings(lengths=(3, 6, 12), hiddens=(1, 2, 4, 8, 16), budget=1_500, seeds=2, validation=1_000),
+        "laptop": Settings(lengths=(3, 6, 12), hiddens=(1, 2, 4, 8, 16), budget=1_500, validation=1_000),
         "paper": Settings(),
     }
     notes = (

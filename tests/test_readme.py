@@ -15,6 +15,5 @@ def test_the_python_of_the_readme_runs():
     *lines, last = code.strip().splitlines()
     names: dict[str, object] = {}
     exec("\n".join(lines), names)
-    medians = eval(last, names)
-    assert medians["training.optimiser.rate"].sort().to_list() == [0.1, 1.0]
-    assert medians["len"].to_list() == [2, 2]
+    ratio = eval(last, names)
+    assert ratio.trials == 4 and names["by_rate"].x.tolist() == [0.1, 1.0]

@@ -336,9 +336,14 @@ def test_a_grid_that_starts_too_late_leaves_the_slope_open():
 
 def test_a_network_that_diverged_does_not_reach_the_target():
     experiment = recurrent_width.RecurrentWidth()
-    errors = {"law": "shared", "task.length": 8, "model.hidden": [4, 8], "seed": 0, "error": [math.nan, 0.4]}
-    tables = measured_tables(experiment, Results(pl.DataFrame(errors), experiment.settings("smoke")))
-    assert tables["errors"]["error"].to_list() == [math.inf, 0.4]
+    errors = {"law": "shared", "task.length": 8, "model.hidden": [4, 8], "seed": 0, "error": [math.nan, 0.5]}
+    settings = experiment.settings("smoke", {"hiddens": (4, 8)})
+    tables = measured_tables(experiment, Results(pl.DataFrame(errors), settings))
+    assert tables["errors"]["error"].to_list() == [math.inf, 0.5]
+    (width,) = recurrent_width.widths_of(tables)["shared"].y
+    assert width.value == pytest.approx(8.0) and width.trials == len(tables.settings.hiddens), (
+        "a network of every width"
+    )
 
 
 # --- norm competition ---------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import numpy as np
 import polars as pl
@@ -13,8 +15,7 @@ from krogh.errors import KroghError
 from krogh.lab import Results, run_study
 from krogh.lab.estimate import share_of
 from krogh.lab.study import plan_study
-from krogh.lab.weights import read_weights, weight_ids
-from krogh.values import replaced
+from krogh.lab.weights import weight_ids
 
 CHANGES = {"widths": (8, 12), "seeds": 5, "budget": 60}
 
@@ -107,34 +108,50 @@ def test_weights_that_are_not_there(kept, tiny, tmp_path):
         Results(table, None, weights_folder=tmp_path / "weights").weights(table["id"][0])
 
 
-def test_children_find_their_parents_in_the_study(tiny, tmp_path):
-    """An interrupted study has trained the parents; their weights, at the end and at a snapshot, are read from disk."""
+@pytest.fixture(scope="module")
+def tickets(tiny):
+    """Parents with snapshots, and children that begin with what is left of them: the lottery-ticket experiment."""
 
     class Tickets(tiny.Tiny):
         keep_weights = True
 
         def trials(self, settings):
             (parents,) = super().trials(settings)
-            parent = replaced(parents.template, "snapshots", (0, 10))
-            child = replaced(parent, "start", Inherited(parent, 10, Pruning(0.5, ("W",)), "rewound"))
-            children = sweep(child, **{"start.parent.seed": range(3)}, seed=[7])
-            return [*children, *sweep(parent, seed=range(3))]
+            parent = dataclasses.replace(parents.template, snapshots=(0, 20))
+            yield from sweep(parent, seed=range(settings.seeds), label={"kind": "parent"})
+            for kind, words in (("kept", {}), ("rewound", {"weights": "rewound"}), ("early", {"step": 20})):
+                children = [
+                    dataclasses.replace(own, snapshots=(), start=Inherited(own, pruning=Pruning(0.5, ("W",)), **words))
+                    for own in sweep(parent, seed=range(settings.seeds))[0]
+                ]
+                yield from (cohort.labelled(kind=kind) for cohort in stack(children))
+
+        def measure(self, results):
+            kinds = ("parent", "kept", "rewound", "early")
+            self.seen = {kind: list(results.networks(kind=kind)) for kind in kinds}
+            return super().measure(results)
+
+    Tickets.name = "tiny/tickets"
+    return Tickets
+
+
+def test_children_begin_with_what_their_parents_left(tickets, tmp_path):
+    experiment, changes = tickets(), {"widths": (8,), "seeds": 3, "budget": 60}
 
     def interrupt(progress):
-        if progress.done >= 3:
+        if progress.done >= 4:  # the parents have ended, the children have not
             raise KeyboardInterrupt
 
-    changes = {"widths": (8,), "seeds": 3, "budget": 40}
-    assert run_study(Tickets(), "smoke", tmp_path, changes=changes, show=interrupt).status == "interrupted"
-    study = run_study(Tickets(), "smoke", tmp_path, changes=changes)
-    table = pl.read_parquet(study.folder / "trials.parquet")
-    assert len(table) == 6 and table["start"].to_list() == ["inherited"] * 3 + ["drawn"] * 3
-    assert table["start.parent"].to_list()[:3] == table["id"].to_list()[3:]
-    folder = study.folder / "weights"
-    for child, parent in table.select("id", "start.parent").head(3).iter_rows():
-        mask = Pruning(0.5, ("W",)).masks(read_weights(folder, parent, 10))["W"]
-        first = read_weights(folder, parent, 0)["W"]
-        np.testing.assert_array_equal(read_weights(folder, child, 0)["W"], np.where(mask > 0, first, 0))
-        assert (read_weights(folder, child)["W"][mask == 0] == 0).all()
-    with pytest.raises(KroghError, match="no weights of trial"):
-        read_weights(folder, int(table["id"][0]), 20)
+    assert run_study(experiment, "smoke", tmp_path, changes=changes, show=interrupt).status == "interrupted"
+    study = run_study(experiment, "smoke", tmp_path, changes=changes)  # parents are read from the folder
+    assert study.status == "complete" and study.summary["engine"]["trials"] == 12
+    for parent, kept, rewound, early in zip(*experiment.seen.values(), strict=True):
+        assert np.array_equal(parent.at(0)["W"], parent.initial["W"])
+        left = np.abs(parent.final["W"]) >= np.sort(np.abs(parent.final["W"]).ravel())[32]
+        assert np.array_equal(kept.initial["W"], np.where(left, parent.final["W"], 0))
+        assert np.array_equal(rewound.initial["W"], np.where(left, parent.initial["W"], 0))
+        assert not kept.final["W"][~left].any() and kept.final["W"][left].all()
+        assert np.isin(early.initial["W"], [0, *parent.at(20)["W"].ravel()]).all()
+        assert kept.row["start.parent"] == parent.row["id"]
+    with pytest.raises(KroghError, match=r"no weights of trial .* at step 30"):
+        parent.at(30)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
@@ -19,7 +18,7 @@ from krogh.engine.records import recorded
 from krogh.lab.search import Search
 from krogh.lab.searching import Searching
 from krogh.lab.store import Store
-from krogh.lab.weights import read_weights, snapshot_folder, write_weights
+from krogh.lab.weights import WeightsFolder, write_finished
 from krogh.values import digest
 
 FLUSH_SECONDS = 20.0
@@ -83,9 +82,8 @@ def train(
         missing_of, progress.total = searching.waiting, progress.done + searching.most
     if progress.done < progress.total:
         show(progress)
-    keep = weights_folder is not None
-    weights_of = None if weights_folder is None else functools.partial(read_weights, weights_folder / "weights")
-    records = run_cohorts(cohorts, missing_of, usage=usage, keep_weights=keep, weights_of=weights_of)
+    known = None if weights_folder is None else WeightsFolder(weights_folder / "weights")
+    records = run_cohorts(cohorts, missing_of, usage=usage, keep_weights=weights_folder is not None, weights_of=known)
     begun = time.perf_counter()
     try:
         for place, finished in records:
@@ -130,18 +128,10 @@ class _Collector:
 
     def add(self, finished: Finished) -> None:
         if self._weights_folder is not None:
-            self._write_weights(self._weights_folder / "weights", finished)
+            snapshots = self._cohort.template.snapshots
+            write_finished(self._weights_folder / "weights", self._ids[finished.position], finished, snapshots)
         self._batches.append(replace(finished, weights=None, snapshots=None))
         self._rows += len(finished.position)
-
-    def _write_weights(self, folder: Path, finished: Finished) -> None:
-        ids = self._ids[finished.position]
-        for place, step in enumerate(self._cohort.template.snapshots):
-            there = finished.steps >= step
-            if there.any():
-                weights = {name: leaf[there, place] for name, leaf in (finished.snapshots or {}).items()}
-                write_weights(snapshot_folder(folder, step), ids[there], weights)
-        write_weights(folder, ids, finished.weights or {})
 
     def flush_when_due(self) -> None:
         if self._rows >= FLUSH_ROWS or time.perf_counter() - self._flushed > FLUSH_SECONDS:

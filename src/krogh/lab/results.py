@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import equinox as eqx
 import numpy as np
 import polars as pl
 
-from krogh.engine import Trial, Trials
+from krogh.engine import Inherited, Trial, Trials
+from krogh.engine.inheriting import begun
 from krogh.errors import KroghError
-from krogh.lab.weights import read_weights
+from krogh.lab.weights import Weights, WeightsFolder
 
 S = TypeVar("S")
-Weights = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,11 +27,24 @@ class Network:
     trial: Trial
     row: dict[str, Any]
     final: Weights | None
+    weights_of: WeightsFolder | None = None
 
     @functools.cached_property
     def initial(self) -> Weights:
         """The weights that training began with."""
-        return {name: np.asarray(leaf) for name, leaf in self.trial.initial_params().items()}
+        trial = self.trial
+        if isinstance(trial.start, Inherited):
+            trial = eqx.tree_at(lambda own: own.start, trial, begun(trial.start, self._folder()))
+        return {name: np.asarray(leaf) for name, leaf in trial.initial_params().items()}
+
+    def at(self, step: int) -> Weights:
+        """The weights at one of the trial's snapshots."""
+        return self._folder()(self.row["id"], step)
+
+    def _folder(self) -> WeightsFolder:
+        if self.weights_of is None:
+            raise KroghError("this network was not read from a folder of weights")
+        return self.weights_of
 
     @property
     def seed(self) -> int:
@@ -64,7 +78,7 @@ class Results(Generic[S]):
         self.scale = scale
         self._cohorts = cohorts
         self._ids = [cohort.ids() for cohort in cohorts] if ids is None else ids
-        self._weights_folder = weights_folder
+        self._weights = None if weights_folder is None else WeightsFolder(weights_folder)
 
     @functools.cached_property
     def table(self) -> pl.DataFrame:
@@ -73,9 +87,12 @@ class Results(Generic[S]):
 
     def weights(self, identity: int) -> Weights:
         """The trained weights of a trial by its column `id`; the experiment must say `keep_weights = True`."""
-        if self._weights_folder is None:
+        return self._kept()(identity)
+
+    def _kept(self) -> WeightsFolder:
+        if self._weights is None:
             raise KroghError("these results keep no weights: the experiment must say keep_weights = True")
-        return read_weights(self._weights_folder, identity)
+        return self._weights
 
     def networks(self, **where: Any) -> Iterator[Network]:
         """The trained networks in the order of their trials, or those whose columns (a label, `seed`, ...) are so."""
@@ -88,5 +105,5 @@ class Results(Generic[S]):
                 if place in chosen:
                     row = self.table.row(place, named=True)
                     final = None if row["outcome"] == "diverged" else self.weights(identity)
-                    yield Network(cohort[position], row, final)
+                    yield Network(cohort[position], row, final, self._kept())
                 place += 1

@@ -1,59 +1,109 @@
-"""Trained weights on request, as safetensors: one file per batch of finished trials; snapshots in a folder per step."""
+"""Trained weights on request, as safetensors: one file per batch of finished trials, one more for their snapshots.
+
+<first id>-<trials>.safetensors              id [trials], and every array [trials, ...]
+<first id>-<trials>.snapshots.safetensors    id [trials], step [snapshots], and every array [trials, snapshots, ...]
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from krogh.engine.lane import Finished
 from krogh.errors import KroghError, require
 from krogh.lab.store import temporary_beside
 
+Weights = dict[str, np.ndarray]
 
-def write_weights(folder: Path, ids: np.ndarray, weights: dict[str, np.ndarray]) -> Path:
-    """Write stacked weights; the tensor `id` holds the trials' identities along the same first axis."""
+_OWN = {"id": "the trial's identity", "step": "the step of a snapshot"}
+_SNAPSHOTS = ".snapshots.safetensors"
+
+
+def write_weights(folder: Path, ids: np.ndarray, weights: Weights, snapshots: Sequence[int] = ()) -> Path:
+    """Write stacked weights; the tensor `id` holds the trials' identities along the same first axis.
+
+    With `snapshots`, the weights have a second axis of as many steps.
+    """
     from safetensors.numpy import save_file
 
-    require(
-        "id" not in weights, "a parameter may not be called 'id': in a file of weights that is the trial's identity"
-    )
-    path = folder / f"{int(ids[0]):016x}-{len(ids)}.safetensors"
-    tensors = {name: np.ascontiguousarray(array) for name, array in weights.items()}
+    for name, meaning in _OWN.items():
+        require(name not in weights, f"a parameter may not be called {name!r}: in a file of weights that is {meaning}")
+    suffix = _SNAPSHOTS if snapshots else ".safetensors"
+    path = folder / f"{int(ids[0]):016x}-{len(ids)}{suffix}"
+    own = {"id": ids.astype(np.uint64)} | ({"step": np.asarray(snapshots, np.int64)} if snapshots else {})
     with temporary_beside(path) as temporary:
-        save_file({"id": ids.astype(np.uint64), **tensors}, temporary)
+        save_file(own | {name: np.ascontiguousarray(array) for name, array in weights.items()}, temporary)
         temporary.replace(path)
     return path
 
 
-def snapshot_folder(folder: Path, step: int | None) -> Path:
-    """Where the weights at a snapshot's step are; those of the end (None) are in `folder` itself."""
-    return folder if step is None else folder / f"step-{step}"
+def write_finished(folder: Path, ids: np.ndarray, finished: Finished, snapshots: Sequence[int]) -> None:
+    """What trials ended with, and their snapshots; `ids` are those of the trials that finished."""
+    if finished.snapshots:
+        write_weights(folder, ids, finished.snapshots, snapshots)
+    write_weights(folder, ids, finished.weights or {})  # last: a trial whose weights are there has its snapshots too
 
 
-def read_weights(folder: Path, identity: int, step: int | None = None) -> dict[str, np.ndarray]:
-    """The weights of one trial by its identity (the table's column `id`), at its end or at a snapshot's step."""
-    folder = snapshot_folder(folder, step)
-    for ids, file in _opened(folder):
-        place = np.flatnonzero(ids == np.uint64(identity))
-        if len(place):
-            return {name: file.get_slice(name)[int(place[0])] for name in sorted({*file.keys()} - {"id"})}
-    raise KroghError(f"no weights of trial {identity} in {folder}")
+class WeightsFolder:
+    """The weights of a study's trials, by identity and by step; which file holds what is read once."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+        self._places: dict[tuple[int, int | None], tuple[Path, tuple[int, ...]]] = {}
+        self._known: set[Path] = set()
+
+    def __call__(self, identity: int, step: int | None = None) -> Weights:
+        """The weights of one trial by its identity (the table's column `id`), at its end or at a snapshot."""
+        key = (int(identity), step)
+        if key not in self._places:
+            self._look()
+        if key not in self._places:
+            when = "" if step is None else f" at step {step}"
+            raise KroghError(f"no weights of trial {identity}{when} in {self._folder}")
+        path, place = self._places[key]
+        with _opened(path) as file:
+            found = {name: file.get_slice(name)[place] for name in sorted({*file.keys()} - {*_OWN})}
+        whole = step is None or not any(np.isnan(leaf).any() for leaf in found.values())
+        require(whole, f"trial {identity} had ended before step {step}")
+        return found
+
+    def ids(self) -> np.ndarray:
+        """Identities of the trials whose final weights are there."""
+        self._look()
+        return np.array(sorted(identity for identity, step in self._places if step is None), np.uint64)
+
+    def _look(self) -> None:
+        """Take in the files that were not there before."""
+        for path in sorted(set(self._folder.glob("*.safetensors")) - self._known):
+            with _opened(path) as file:
+                steps = file.get_tensor("step").tolist() if path.name.endswith(_SNAPSHOTS) else None
+                for row, identity in enumerate(file.get_tensor("id").tolist()):
+                    places = [(None, (row,))] if steps is None else [(s, (row, i)) for i, s in enumerate(steps)]
+                    self._places |= {(identity, step): (path, place) for step, place in places}
+            self._known.add(path)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """A file of weights; a damaged one is named."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            yield file
+    except (SafetensorError, OSError) as cause:
+        raise KroghError(f"{path} is damaged ({cause}); move it out of the folder") from None
+
+
+def read_weights(folder: Path, identity: int, step: int | None = None) -> Weights:
+    """The weights of one trial; for several, `WeightsFolder` looks up which file holds them only once."""
+    return WeightsFolder(folder)(identity, step)
 
 
 def weight_ids(folder: Path) -> np.ndarray:
     """Identities of the trials whose weights are in `folder`."""
-    return np.concatenate([np.zeros(0, np.uint64), *(ids for ids, _ in _opened(folder))])
-
-
-def _opened(folder: Path) -> Iterator[tuple[np.ndarray, Any]]:
-    """Each file of weights with the identities in it."""
-    from safetensors import SafetensorError, safe_open
-
-    for path in sorted(folder.glob("*.safetensors")):
-        try:
-            with safe_open(path, framework="numpy") as file:
-                yield file.get_tensor("id"), file
-        except (SafetensorError, OSError) as cause:
-            raise KroghError(f"{path} is damaged ({cause}); move it out of the folder") from None
+    return WeightsFolder(folder).ids()

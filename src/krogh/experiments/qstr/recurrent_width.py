@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -20,6 +20,7 @@ from krogh.lab import (
     Chart,
     Claims,
     Curve,
+    Estimate,
     Experiment,
     Figure,
     Results,
@@ -56,7 +57,7 @@ class Settings:
     budget: int = setting(20_000, "steps, all of which are made", least=1)
     batch_size: int = setting(64, "fresh prompts per step", least=1)
     rate: float = setting(3e-3, "Adam's learning rate", above=0)
-    seeds: int = setting(3, "networks per width", least=1)
+    seeds: int = setting(7, "networks per width", least=1)
     validation: int = setting(5_000, "test prompts", least=1)
 
 
@@ -71,7 +72,7 @@ class RecurrentWidth(Experiment[Settings]):
         "smoke": Settings(
             lengths=(3,), hiddens=(2,), laws=("independent",), budget=100, seeds=2, batch_size=16, validation=100
         ),
-        "laptop": Settings(lengths=(3, 6, 12), hiddens=(1, 2, 4, 8, 16), budget=1_500, seeds=2, validation=1_000),
+        "laptop": Settings(lengths=(3, 6, 12), hiddens=(1, 2, 4, 8, 16), budget=1_500, validation=1_000),
         "paper": Settings(),
     }
     notes = (
@@ -206,16 +207,25 @@ def width_needed(hiddens: Sequence[float], errors: Sequence[float], target: floa
         if error <= target:
             if place == 0:
                 return float(hiddens[0])
-            share = (errors[place - 1] - target) / (errors[place - 1] - error)
+            before = errors[place - 1]  # infinite where training diverged: the width is then this one
+            share = 1.0 if math.isinf(before) else (before - target) / (before - error)
             below, above = math.log(hiddens[place - 1]), math.log(hiddens[place])
             return math.exp(below + share * (above - below))
     return math.inf
 
 
 def widths_of(tables: Tables[Settings]) -> dict[str, Curve]:
-    """Law → the median width needed against N; beyond the largest width where none was enough."""
-    horizon = float(max(tables.settings.hiddens))
-    return curves(tables["widths"], by="law", x="length", y="width", horizon=horizon)
+    """Law → the median width needed against N; beyond the largest width where none was enough.
+
+    A width that a seed needs rests on a network of every width.
+    """
+    sizes = tables.settings.hiddens
+    found = curves(tables["widths"], by="law", x="length", y="width", horizon=float(max(sizes)))
+
+    def of_networks(width: Estimate) -> Estimate:
+        return replace(width, samples={name: seeds * len(sizes) for name, seeds in width.samples.items()})
+
+    return {law: Curve(curve.x, tuple(map(of_networks, curve.y))) for law, curve in found.items()}
 
 
 def _draw_widths(panel: Panel, curve: Curve, widths: pl.DataFrame, label: str, color: str) -> None:

@@ -279,7 +279,7 @@ def _test_errors(trial: Trial, params: dict[str, jax.Array], prompts: int) -> ja
 
 def _first_gradient(trial: Trial, params: dict[str, Any], data: Any) -> np.ndarray:
     """∇_W of the training loss, the mean over prompts and positions of squared errors."""
-    x, y, _ = data
+    x, y = data.x, data.y
     weights = {name: jnp.asarray(array) for name, array in params.items()}
     slope = jax.grad(lambda given: jnp.mean((trial.model.predict(given, x) - y) ** 2))(weights)
     return np.asarray(slope["W"], np.float64)

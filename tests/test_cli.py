@@ -187,11 +187,11 @@ TINY = ("run", "tiny/parity", "--scale", "smoke")
 
 BAD = {
     "k > n": ((*RUN, "--set", "k=13"), "k must be at most n=12; got k=13 (try k=12)"),
-    "k < 1": ((*RUN, "--set", "k=0"), "k must be an integer at least 1; got k=0"),
+    "k < 1": ((*RUN, "--set", "k=0"), "k must be at least 1; got k=0"),
     "k < 0": ((*RUN, "--set", "k=-1"), "got k=-1"),
-    "n < k in a sweep": (("run", "parity/scaling", "--scale", "smoke", "--set", "ns=8,1"), "n=1, k=2"),
+    "n < k in a sweep": (("run", "parity/scaling", "--scale", "smoke", "--set", "ns=1,8"), "n=1, k=3"),
     "batch 0": ((*RUN, "--set", "batch_size=0"), "batch_size"),
-    "no trials": ((*RUN, "--set", "trials=0"), "seeds"),
+    "no trials": ((*RUN, "--set", "trials=0"), "trials must be at least 1"),
     "rate 0": ((*RUN, "--set", "rate=-1"), "rate"),
     "budget 0": ((*RUN, "--set", "budget=0"), "budget"),
     "budget off the grid": ((*RUN, "--set", "budget=15"), "try budget=20"),

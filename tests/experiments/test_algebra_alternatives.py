@@ -36,7 +36,7 @@ def alternatives(end: Any, highest: float = 0.9, **changes: Any) -> Tables[Any]:
     """Training that ends at `end(p)` from wherever it started; None is training that diverged."""
     settings = ALTERNATIVES.settings("laptop", changes)
     p, start_p = settings.p, settings.start_p
-    constructions = compared(Results(pl.DataFrame({"id": [], "start": []}), settings))
+    constructions = compared(Results(pl.DataFrame({"id": [], "begun": []}), settings))
     random = PairArrays(*(np.random.default_rng(0).normal(size=(20, p)) for _ in range(3)))
     one = {"p": p, "highest": highest}
     pairs = [

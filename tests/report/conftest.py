@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from krogh.lab import figures
+from krogh.report.read import SCHEMA
 
 Builder = Callable[..., Path]
 
@@ -92,7 +93,7 @@ def claim_entry(**changes: Any) -> dict[str, Any]:
 
 def study_entry(name: str, **changes: Any) -> dict[str, Any]:
     entry = {
-        "schema": 1,
+        "schema": SCHEMA,
         "name": name,
         "title": "How convergence time scales with the input length",
         "question": "Does SGD learn an (n, k)-parity in n^O(k) steps, without ever being told where to look?",
@@ -141,7 +142,7 @@ def write_study(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "study.json").write_text(json.dumps(study_entry(name, **changes)), encoding="utf-8")
     if claims is not None:
-        (folder / "claims.json").write_text(json.dumps({"schema": 1, "claims": claims}), encoding="utf-8")
+        (folder / "claims.json").write_text(json.dumps({"schema": SCHEMA, "claims": claims}), encoding="utf-8")
     (folder / "trials.parquet").write_bytes(b"PAR1")
     for function in draw:
         function(folder)

@@ -105,5 +105,5 @@ class Results(Generic[S]):
                 if place in chosen:
                     row = self.table.row(place, named=True)
                     final = None if row["outcome"] == "diverged" else self.weights(identity)
-                    yield Network(cohort[position], row, final, self._kept())
+                    yield Network(cohort[position], row, final, self._weights)
                 place += 1

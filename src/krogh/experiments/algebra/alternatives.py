@@ -109,7 +109,7 @@ class Alternatives(Experiment[Settings]):
             doubled_every=settings.doubled_every,
             doublings=settings.doublings,
         )
-        yield from sweep(random, seed=range(settings.seeds), label={"start": "random"})
+        yield from sweep(random, seed=range(settings.seeds), label={"begun": "random"})
         memoriser = memoriser_network(cyclic(settings.start_p).table)
         weights = {"U": memoriser.U, "V": memoriser.V, "W": memoriser.W}
         for noise in settings.noises:
@@ -122,7 +122,7 @@ class Alternatives(Experiment[Settings]):
                 doublings=settings.start_doublings,
             )
             seeds = range(settings.seeds if noise > 0 else 1)
-            yield from sweep(moved, seed=seeds, label={"start": "memoriser", "noise": noise})
+            yield from sweep(moved, seed=seeds, label={"begun": "memoriser", "noise": noise})
 
     def measure(self, results: Results[Settings]) -> Measures:
         return {"compared": lambda: compared(results), "departures": lambda: departures(results)}
@@ -138,7 +138,7 @@ class Alternatives(Experiment[Settings]):
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
         settings, table, moved = tables.settings, tables["compared"], tables["departures"]
         yield _comparison(settings.p, table, self.source)
-        yield _departure(settings, tables["trials"].filter(start="memoriser"), self.source)
+        yield _departure(settings, tables["trials"].filter(begun="memoriser"), self.source)
         kinds = {f"$Z_{{{settings.p}}}$, from random weights": table.filter(pl.col("network").is_in(TRAINED.values()))}
         for noise in settings.noises:
             kinds[f"$Z_{{{settings.start_p}}}$, memoriser + noise {noise:g}"] = moved.filter(noise=noise)
@@ -159,14 +159,14 @@ def compared(results: Results[Settings]) -> pl.DataFrame:
     ):
         found = addition_measures(network, p)
         rows.append({"network": kind, "p": p, "seed": 0, "when": "end"} | found | {"highest": found["ratio"]})
-    trained = measured_additions(results.networks(start="random"), (), p)
+    trained = measured_additions(results.networks(begun="random"), (), p)
     return pl.DataFrame([*rows, *({"network": TRAINED[row["when"]], "p": p} | row for row in trained)])
 
 
 def departures(results: Results[Settings]) -> pl.DataFrame:
     """Two rows per network that started from the memoriser: at the start and at the end."""
     p = results.settings.start_p
-    rows = measured_additions(results.networks(start="memoriser"), ("noise",), p)
+    rows = measured_additions(results.networks(begun="memoriser"), ("noise",), p)
     return pl.DataFrame([{"network": "from the memoriser", "p": p} | row for row in rows])
 
 

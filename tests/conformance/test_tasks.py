@@ -228,7 +228,7 @@ def test_a_dataset_has_as_many_rows_as_asked_and_begins_alike(task):
 
 def test_inputs_and_labels_are_float32_signs(sign_task, large):
     drawn = large[sign_task.kind]
-    for part in drawn[:3]:
+    for part in (drawn.x, drawn.y, drawn.truth):
         assert part.dtype == np.float32
         assert set(np.unique(part)) == {-1.0, 1.0}
     assert sign_task.input_shape == (sign_task.n,)

@@ -202,7 +202,7 @@ def test_a_cohort_mixes_directions_and_codes():
     raw = draw(tasks[0], KEY, 4)
     together = jax.vmap(lambda one: one.decode(raw))(stacked)
     for place, one in enumerate(tasks):
-        for part, alone in zip(together[:3], one.decode(raw)[:3], strict=True):
+        for part, alone in zip(jax.tree.leaves(together), jax.tree.leaves(one.decode(raw)), strict=True):
             assert np.allclose(np.asarray(part)[place], alone, atol=1e-6)
 
 

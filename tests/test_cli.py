@@ -164,6 +164,18 @@ def test_run_report_and_run_again(krogh, done, tmp_path):
     assert krogh("report", "out/tiny/parity", "--out", "page.html")[0] == 0
 
 
+def test_judging_again_answers_the_same_from_the_folder_alone(krogh, done, tmp_path):
+    shutil.copytree(done, tmp_path / "out")
+    shutil.rmtree(tmp_path / "out" / "tiny" / "parity" / "cohorts")
+    before = json.loads((tmp_path / "out" / "tiny" / "parity" / "claims.json").read_text())["claims"]
+    code, out, _ = krogh("judge", "out", "--json")
+    assert code == 0 and json.loads(out) == {"tiny/parity": before}
+    code, _, err = krogh("judge", "nowhere")
+    assert code == 2 and "no study found under nowhere" in err
+    code, _, err = krogh("run", "tiny/parity", "--scale", "smoke", "--out", "out", *SMALL, "--stale", "retain")
+    assert code == 2 and "did you mean 'retrain'" in err
+
+
 def test_run_chooses_by_pattern_and_writes_to_runs(krogh, tmp_path):
     code, out, _ = krogh(
         "run", "--set", "seeds=4", "--set", "budget=20", "tiny/i*", "tiny/impossible", "--scale", "smoke"

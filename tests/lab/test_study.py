@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -23,6 +24,7 @@ from krogh.lab.folder import SCHEMA, locked
 from krogh.lab.store import Store
 from krogh.lab.study import judge_study, plan_study
 from krogh.lab.weights import read_weights, weight_ids, write_weights
+from krogh.registry import TASKS
 from krogh.report import write_report
 from krogh.report.read import read_study
 
@@ -538,3 +540,67 @@ def test_running_again_elsewhere_does_not_relabel_where_results_come_from(tiny, 
     path.write_text(json.dumps(before))
     summary = run_study(tiny.Tiny(), "smoke", copied).summary
     assert (summary["device"], summary["versions"]) == ("another device", {"jax": "0.0.1"})
+
+
+# --- sources ------------------------------------------------------------------------------------------------
+
+OWN = """
+import jax.numpy as jnp
+import krogh
+from krogh.lab.estimate import share_of
+from tiny_lab_for_tests import Settings, Tiny
+
+
+@krogh.task("first-bit")
+class FirstBit(krogh.BooleanTask):
+    n: int = krogh.structure()
+
+    def truth(self, x, bits):
+        return x[..., 0]
+
+    @classmethod
+    def example(cls):
+        return cls(n=8)
+
+
+class Own(Tiny):
+    name = "tiny/own"
+
+    def trials(self, settings):
+        training = krogh.Training(krogh.Sgd(0.3), krogh.Online(8), krogh.Stopping(budget=100, validation=32))
+        return krogh.sweep(krogh.Trial(FirstBit(8), krogh.Mlp(8), training), seed=range(4))
+"""
+
+
+@pytest.fixture
+def own(tiny, tmp_path, monkeypatch):
+    """An experiment on a task of the user's own, and the file that holds both."""
+    path = tmp_path / "my_task.py"
+    path.write_text(OWN)
+    specification = importlib.util.spec_from_file_location("my_task", path)
+    module = importlib.util.module_from_spec(specification)
+    monkeypatch.setitem(sys.modules, "my_task", module)
+    monkeypatch.setattr(TASKS, "_things", dict(TASKS._things))
+    specification.loader.exec_module(module)
+    return module.Own(), path
+
+
+def test_trials_of_an_edited_task_are_not_reused_in_silence(own, tmp_path, monkeypatch):
+    experiment, path = own
+    out, asked = tmp_path / "out", trained(monkeypatch)
+    run_study(experiment, "smoke", out)
+    path.write_text(OWN.replace("import krogh\n", "import krogh  # a comment\n", 1))
+    run_study(experiment, "smoke", out)  # words that change nothing
+    assert sum(len(ids) for ids in asked) == 4
+    path.write_text(OWN.replace("x[..., 0]", "x[..., 1]"))
+    with pytest.raises(KroghError, match=r"holds 4 trials of another source: changed: my_task\. .*--stale retrain"):
+        run_study(experiment, "smoke", out)
+    assert sum(len(ids) for ids in asked) == 4
+    reused = run_study(experiment, "smoke", out, stale="reuse")
+    assert sum(len(ids) for ids in asked) == 4 and any(
+        "reused as they were" in note for note in reused.summary["notes"]
+    )
+    path.write_text(OWN.replace("x[..., 0]", "x[..., 2]"))
+    again = run_study(experiment, "smoke", out, stale="retrain")
+    assert sum(len(ids) for ids in asked) == 8 and again.summary["engine"]["trials"] == 4
+    assert run_study(experiment, "smoke", out).status == "complete"

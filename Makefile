@@ -42,7 +42,7 @@ unit: setup
 	KROGH_SMOKE=$(SMOKE) $(BIN)/pytest -n 2 --dist loadfile
 
 test-slow: setup
-	$(BIN)/pytest -n 2 --dist loadfile -m slow
+	KROGH_SMOKE=$(wildcard $(SMOKE)) $(BIN)/pytest -n 2 --dist loadfile -m slow
 
 # Every experiment at its smallest scale, one half of them on each core; the unit tests read what is left there.
 smoke: setup

@@ -66,7 +66,7 @@ def test_it_has_every_scale_and_says_what_it_is(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("scale", [SCALES[0], *(pytest.param(scale, marks=pytest.mark.slow) for scale in SCALES[1:])])
 def test_its_settings_hold_and_its_trials_are_all_different(name, scale):
     experiment = EXPERIMENTS[name]()
     cohorts = list(experiment.trials(experiment.settings(scale)))
@@ -129,11 +129,13 @@ def _sides(threshold: Threshold) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_its_claims_are_decided_by_what_is_planted(name, tables):
+def test_its_claims_are_decided_by_what_is_planted(name, tables, smoke):
     experiment = EXPERIMENTS[name]()
     say = Planting(experiment.source)
     experiment.claims(tables(name), say)
     assert len(say), "an experiment without a claim decides nothing"
+    kept = json.loads((smoke(name) / "claims.json").read_text())["claims"]
+    assert [claim.as_json() for claim in say] == kept, "the tables alone decide, and decide the same"
     for expected, claim_name, claim in say.made:
         assert claim.verdict == expected, claim_name
     for claim in say:
@@ -145,6 +147,7 @@ def test_its_claims_are_decided_by_what_is_planted(name, tables):
         assert math.isnan(claim.value) or claim.low - slack <= claim.value <= claim.high + slack, claim.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_its_claims_and_figures_are_redone_from_the_folder_alone(name, smoke, tmp_path, monkeypatch):
     """Bit for bit, with nothing trained or measured."""

@@ -67,6 +67,7 @@ def test_a_trial_given_its_own_weights_is_trained_as_before(train, base, one_by_
     assert train(krogh.stack([replaced(base, "start", given)])[0], plan_override=one_by_one)[0].bits == expected.bits
 
 
+@pytest.mark.slow
 def test_arrays_that_are_not_given_are_drawn(short):
     given = {"W": some_weights(short)["W"]}
     first, _ = begins(replaced(short, "start", Given(given)))
@@ -75,6 +76,7 @@ def test_arrays_that_are_not_given_are_drawn(short):
         np.testing.assert_array_equal(first[name], short.initial_params()[name])
 
 
+@pytest.mark.slow
 def test_weights_and_masks_are_data(short, train):
     """Trials with different ones are one cohort and one program, and sweep like any other."""
     masks = [{"W": np.ones((8, 6), bool)}, {"W": np.eye(8, 6)}]
@@ -167,6 +169,7 @@ def test_pruning_neurons_keeps_rows_by_their_incoming_norm():
     assert Pruning(0.01, ("W",), neurons=True).masks(weights)["W"].sum() == 2  # one is always left
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pruning", [Pruning(0.25, ("W",)), Pruning(0.5), NEURONS], ids=["W", "all", "neurons"])
 @pytest.mark.parametrize("weights", ["kept", "rewound", "redrawn"])
 def test_tickets(short, parent, kept, pruning, weights):
@@ -184,6 +187,7 @@ def test_tickets(short, parent, kept, pruning, weights):
     assert sum(mask.sum() for mask in masks.values()) < sum(mask.size for mask in masks.values())
 
 
+@pytest.mark.slow
 def test_a_pruned_network_is_the_small_network_of_its_neurons(short, parent, kept):
     """What the mask leaves trains as a network of that width would."""
     child = replaced(short, "start", Inherited(parent, pruning=NEURONS, weights="rewound"))
@@ -197,6 +201,7 @@ def test_a_pruned_network_is_the_small_network_of_its_neurons(short, parent, kep
         np.testing.assert_allclose(ended[name], last[name][chosen], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_parents_are_trained_before_their_children_whatever_their_order(short, parent):
     """Two generations in one call, the grandchildren first; nobody asks for the weights."""
     child = replaced(short, "start", Inherited(parent))
@@ -216,6 +221,7 @@ def test_parents_are_trained_before_their_children_whatever_their_order(short, p
         np.testing.assert_array_equal(first[name], np.where(masks[name] > 0, leaf, 0))
 
 
+@pytest.mark.slow
 def test_children_of_many_parents_are_one_cohort_and_one_program(short, parent, running):
     """Parents, shares and steps are data; each child has its own parent's weights."""
     parent = replaced(parent, "model.width", 7)  # of which no program has been compiled
@@ -265,6 +271,7 @@ def test_without_the_parents_weights_nothing_is_trained(short, parent, monkeypat
         krogh.run(child, weights=Weights())
 
 
+@pytest.mark.slow
 def test_a_parent_that_ended_before_the_snapshot_says_so(base, short):
     parent = krogh.Trial(base.task, base.model, base.training, snapshots=(500,))
     with pytest.raises(KroghError, match="at step 500 \\(it may have ended before\\)"):
@@ -310,6 +317,7 @@ def test_arrays_must_be_the_parents(short, parent):
             Pruning(share)
 
 
+@pytest.mark.slow
 def test_a_probe_measures_from_what_the_trial_began_with(short):
     given = some_weights(short)
     trial = krogh.Trial(short.task, short.model, short.training, probes=(krogh.Movement(),), start=Given(given))

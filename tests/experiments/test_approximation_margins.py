@@ -99,6 +99,7 @@ def test_a_chain_that_falls_below_a_third_and_one_layer_alone():
     assert verdicts(chain.Chain(), dataclasses.replace(CHAIN, depths=(1,)), short)["rounded-half"] == INCONCLUSIVE
 
 
+@pytest.mark.slow
 def test_attacks_meet_the_exact_margins():
     settings = chain.Settings(depths=(2,), restarts=6, refinements=20)
     table = chain.margins(settings)

@@ -116,6 +116,7 @@ def test_printed_values_put_out_nothing():
     assert found["head-det-multi"] == found["exact-general"] == NOT_REPRODUCED
 
 
+@pytest.mark.slow
 def test_half_the_strength_is_too_little():
     changes = {**SMALL, "strength": 0.5}
     found = verdicts("attention/constructions", tables_of("attention/constructions", **changes))
@@ -354,6 +355,7 @@ def test_a_learner_that_disagrees_is_noticed():
     assert found["learner-agrees"] == NOT_REPRODUCED
 
 
+@pytest.mark.slow
 def test_the_learner_is_certain_as_often_as_data_sets_are_unique():
     """Two ways to the same number: listing all sets on the task's data, and counting covers on NumPy's."""
     settings = settings_of("attention/statistical-floor", learned_draws=100)
@@ -378,6 +380,7 @@ def test_figures_draw(name):
         figure.data.write_csv()
 
 
+@pytest.mark.slow
 def test_a_study_without_trials_is_complete_and_has_a_page(tmp_path):
     study = run_study(EXPERIMENTS["attention/shattering"](), "smoke", tmp_path)
     assert study.status == "complete" and study.claims and study.summary["engine"]["trials"] == 0

@@ -327,6 +327,7 @@ def test_evidence_tells_logarithmic_from_linear_growth():
     assert slope.contains(25) and slope.high - slope.low < 10 and slope.trials == 18 * 27 * 40
 
 
+@pytest.mark.slow
 def test_evidence_is_rarely_wrong_when_the_law_is_logarithmic():
     """40 trials per cell and six lengths: the interval may straddle 0, but must not lie below it."""
     wrong = sum(
@@ -336,6 +337,7 @@ def test_evidence_is_rarely_wrong_when_the_law_is_logarithmic():
     assert wrong <= 2
 
 
+@pytest.mark.slow
 def test_straightness_of_a_straight_law_is_not_refuted_by_the_noise_of_its_trials():
     refuted = 0
     for seed in range(10):

@@ -166,6 +166,7 @@ def test_icc_of_shrout_and_fleiss():
     assert (icc.low, icc.high) == pytest.approx((-0.1329, 0.7226), abs=1e-3)
 
 
+@pytest.mark.slow
 def test_icc_covers_the_share_of_variance():
     rng, hits = np.random.default_rng(0), []
     groups = np.repeat(np.arange(8), 6)

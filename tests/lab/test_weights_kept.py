@@ -74,6 +74,7 @@ def test_running_again_reads_them_again(kept, keeping):
     assert again.summary["engine"]["trained_steps"] == study.summary["engine"]["trained_steps"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_study_has_the_weights_of_every_record(keeping, kept, tmp_path):
     def interrupt(progress):
         if progress.done >= 4:

@@ -241,6 +241,7 @@ def test_a_unique_sample_is_the_first_that_one_set_alone_fits(name, s, m):
     assert max(waits) > 0 and not chosen.spoiled.any()
 
 
+@pytest.mark.slow
 def test_a_sample_does_not_depend_on_the_room_kept_or_on_its_neighbours():
     task = sparse_and(20, 3, unique=True)
     keys, sizes = jax.random.split(KEY, 6), np.array([16, 10, 24, 16, 12, 20], np.int32)

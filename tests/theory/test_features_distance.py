@@ -451,6 +451,7 @@ def trained(table, width, lam, steps, every, doublings, seed=0):
     return PairArrays(*map(np.asarray, start)), PairArrays(*map(np.asarray, final))
 
 
+@pytest.mark.slow
 def test_gradient_descent_on_z_11_finds_the_family():
     p = 11
     start, end = trained(load_group("Z_11").table, 80, 1e-4, 10_000, 250, 10)

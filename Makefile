@@ -39,10 +39,10 @@ imports: setup
 
 # A file's tests share their fixtures and programs, so they go to one worker; all share compiled programs on disk.
 unit: setup
-	KROGH_SMOKE=$(SMOKE) $(BIN)/pytest -n 2 --dist loadfile
+	KROGH_SMOKE=$(SMOKE) $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-slow: setup
-	KROGH_SMOKE=$(wildcard $(SMOKE)) $(BIN)/pytest -n 2 --dist loadfile -m slow
+	KROGH_SMOKE=$(wildcard $(SMOKE)) $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow
 
 # Every experiment at its smallest scale, one half of them on each core; the unit tests read what is left there.
 smoke: setup

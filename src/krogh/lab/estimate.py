@@ -299,9 +299,8 @@ def levels_of(name: str, kind: str) -> Floats:
 
 def exact(value: float, trials: int = 0, *, sample: Hashable | None = None, rule: str = "exact") -> Estimate:
     """A number that was computed and not estimated, e.g. the largest of `trials` numbers that are all at hand."""
-    number = np.array([float(value)])
     samples = {sample_name(sample, [float(value), trials]): int(trials)} if trials else {}
-    return Estimate(float(value), number, number, samples, rule)
+    return Estimate(float(value), *_known(np.array([float(value)]), np.array([float(value)])), samples, rule)
 
 
 def unknown_estimate(why: str) -> Estimate:

@@ -44,7 +44,9 @@ unit: setup
 test-slow: setup
 	KROGH_SMOKE=$(wildcard $(SMOKE)) $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow
 
-# Every experiment at its smallest scale, one half of them on each core; the unit tests read what is left there.
+# Every experiment at its smallest scale, one half of them on each core; the unit tests read what is left there. Compiling
+# is most of it, so the compiler is asked for little.
+smoke: export XLA_FLAGS = --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true
 smoke: setup
 	rm -rf $(SMOKE)
 	$(BIN)/krogh run 'a[!p]*' --scale smoke --out $(SMOKE) & first=$$!; \

@@ -215,6 +215,7 @@ def test_a_batch_predicts_as_its_examples_one_by_one(case):
     assert close(alone, out)
 
 
+@pytest.mark.slow
 def test_many_parameters_at_once_predict_as_one_at_a_time(case):
     model, task, params, batch = case
     keys = jnp.stack([jax.random.key(8), KEY])

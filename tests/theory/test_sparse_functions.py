@@ -47,6 +47,7 @@ def refilled(made, values):
     return dataclasses.replace(made, params={**made.params, "w": w}, oracle=oracle)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", SEVERAL)
 def test_all_sixteen_gates_of_two_bits(head):
     support, x, single = (5, 2), boolean.cube(N), SINGLE[SEVERAL.index(head)]

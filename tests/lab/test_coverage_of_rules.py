@@ -20,7 +20,6 @@ from krogh.lab.sample_complexity import crossing
 from krogh.lab.times import intraclass_correlation, ks_distance, skewness
 
 REPETITIONS = 300
-SLACK = 3 * math.sqrt(0.05 * 0.95 / REPETITIONS)  # three standard errors of a simulated coverage
 NS = np.array([10, 15, 20, 30, 40])
 LAWS: dict[str, tuple[Callable[..., Any], float, float]] = {  # draws, mean, median
     "normal, deviation 20%": (lambda rng, n: rng.normal(1, 0.2, n), 1.0, 1.0),
@@ -56,9 +55,9 @@ def test_means(law, count):
     if not law.startswith("normal"):
         logs, _ = covered(lambda rng, name: mean_time(draw(rng, count), sample=name), truth)
         shown("mean_time (Student of logarithms)", f"{law}, {count} trials", logs)
-        assert logs >= 0.88 - SLACK
+        assert logs >= 0.88
     if law.startswith("normal"):
-        assert 0.95 - SLACK <= plain <= 0.95 + SLACK
+        assert 0.93 <= plain <= 0.97
 
 
 @pytest.mark.parametrize("law", ["log-normal 0.3", "exponential", "1 + exponential"])
@@ -71,7 +70,7 @@ def test_ratios_of_means(law, count):
 
     share, _ = covered(make, 3.0)
     shown("ratio of two mean_times", f"{law}, {count} trials each", share)
-    assert share >= 0.92 - SLACK
+    assert share >= 0.91
 
 
 @pytest.mark.parametrize("law", ["log-normal 0.6", "exponential"])
@@ -80,7 +79,7 @@ def test_medians(law, count):
     draw, _, truth = LAWS[law]
     share, bounded = covered(lambda rng, name: median(draw(rng, count), lowest=0.0, sample=name), truth)
     shown("median (order statistics)", f"{law}, {count} trials", share, bounded)
-    assert share >= 0.95 - SLACK and (count >= 6) == (bounded == 1)
+    assert share >= 0.93 and (count >= 6) == (bounded == 1)
 
 
 def test_discrete_and_censored_medians():
@@ -89,7 +88,7 @@ def test_discrete_and_censored_medians():
         lambda rng, name: median_time(law.rvs(60, random_state=rng).astype(float), sample=name), law.ppf(0.5)
     )
     shown("median (order statistics)", "geometric, 60 trials", share)
-    assert share >= 0.95 - SLACK
+    assert share >= 0.94
 
     def censored(rng, name):
         times = rng.exponential(size=101)
@@ -97,7 +96,7 @@ def test_discrete_and_censored_medians():
 
     share, _ = covered(censored, math.log(2))
     shown("median (order statistics)", "exponential, 101 trials, 37% censored", share)
-    assert share >= 0.95 - SLACK
+    assert share >= 0.94
 
 
 @pytest.mark.parametrize("count", [20, 40])
@@ -111,12 +110,12 @@ def test_ratios_and_extremes_of_medians(count):
 
     share, _ = covered(ratio, 2.0)
     shown("ratio of two medians", f"log-normal 0.6, {count} trials each", share)
-    assert share >= 0.95 - SLACK
+    assert share >= 0.94
     share, _ = covered(
         lambda rng, name: maximum([median(draw(rng, count), sample=f"{name}{part}") for part in "abc"]), 1.0
     )
     shown("largest of three equal medians", f"log-normal 0.6, {count} trials each", share)
-    assert share >= 0.95 - SLACK
+    assert share >= 0.94
 
 
 @pytest.mark.parametrize("p", [0.02, 0.5, 0.9])
@@ -124,7 +123,7 @@ def test_ratios_and_extremes_of_medians(count):
 def test_rates(p, count):
     share, _ = covered(lambda rng, name: rate(int(rng.binomial(count, p)), count, sample=name), p)
     shown("rate (Clopper–Pearson)", f"p = {p}, {count} trials", share)
-    assert share >= 0.95 - SLACK
+    assert share >= 0.94
 
     def difference(rng, name):
         hits = rng.binomial(count, [p, p / 2])
@@ -132,7 +131,7 @@ def test_rates(p, count):
 
     share, _ = covered(difference, p / 2)
     shown("difference of two rates", f"p = {p} and {p / 2}, {count} trials each", share)
-    assert share >= 0.95 - SLACK
+    assert share >= 0.94
 
 
 @pytest.mark.parametrize("count", [20, 40])
@@ -148,7 +147,7 @@ def test_slopes_of_medians(count):
     ):
         share, _ = covered(make, truth)
         shown(words, f"5 sizes, {count} trials each", share)
-        assert share >= 0.95 - SLACK
+        assert share >= 0.94
 
 
 @pytest.mark.parametrize("count", [3, 5])
@@ -159,7 +158,7 @@ def test_slopes_of_means(count):
 
     share, _ = covered(make, 1.3)
     shown("exponent of means", f"4 sizes, {count} trials each", share)
-    assert share >= 0.95 - SLACK
+    assert share >= 0.94
 
 
 def test_r_squared_of_an_exactly_straight_law_is_rarely_refuted():
@@ -194,18 +193,18 @@ def test_shapes_of_laws():
 
     share, _ = covered(luck, math.exp(0.5 * stats.norm.ppf(0.01)))
     shown("ratio of two quantiles of one sample", "log-normal 0.5, 1% and 50% of 400 trials", share)
-    assert share >= 0.95 - SLACK
+    assert share >= 0.94
     share, _ = covered(lambda rng, name: skewness(rng.lognormal(0, 1, 300)), 0.0)
     shown("quantile skewness", "log-normal, 300 trials", share)
-    assert share >= 0.95 - SLACK
+    assert share >= 0.94
     groups = np.repeat(np.arange(8), 6)
     share, _ = covered(
         lambda rng, name: intraclass_correlation(rng.normal(size=8)[groups] + rng.normal(size=48), groups), 0.5
     )
     shown("intraclass correlation (F)", "normal, 8 groups of 6", share)
-    assert 0.95 - SLACK <= share <= 0.95 + SLACK
+    assert 0.92 <= share <= 0.98
     law = np.cumsum(0.02 * 0.98 ** np.arange(4000))
     truth = float(np.max(np.abs(law - (1 - 0.99 ** np.arange(1, 4001)))))
     share, _ = covered(lambda rng, name: ks_distance(rng.geometric(0.02, size=200).astype(float), 0.01), truth)
     shown("distance of laws (Dvoretzky–Kiefer–Wolfowitz)", "geometric, 200 trials", share)
-    assert share >= 0.95 - SLACK
+    assert share >= 0.95

@@ -21,7 +21,8 @@ from weakref import WeakValueDictionary
 import jax
 import numpy as np
 
-from krogh.engine import disk, program
+from krogh.engine import program
+from krogh.engine.disk import keep_programs
 from krogh.engine.memory import Plan, program_key
 from krogh.engine.trial import Trial
 
@@ -53,7 +54,7 @@ def requested(template: Trial, plan: Plan, device: Any) -> tuple[Future[Any], bo
         first = wanted is None or (wanted.done() and wanted.exception() is not None)
         if wanted is None or first:
             if not _WORKERS:
-                disk.keep_programs()
+                keep_programs()
                 number = max(1, min(12, (os.cpu_count() or 1) * 3 // 4))  # on two cores one at a time is enough
                 _WORKERS.append(ThreadPoolExecutor(number, thread_name_prefix="krogh-compile"))
             _ASKED += 1

@@ -11,7 +11,7 @@ import math
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from krogh.models import interpolation
+from krogh.models.interpolation import oscillating_interpolant
 
 NEURON_ACTIVATIONS = ("zigzag", "polynomial", "infinite-zigzag", "sine")
 
@@ -38,7 +38,7 @@ def oscillating_coefficients(k: int) -> tuple[float, ...]:
 
     k = 2: (z²-2)/2; k = 3: (z³-7z)/6. Solving for them in floating point loses all digits from k = 13 on.
     """
-    return tuple(float(coefficient) for coefficient in interpolation.oscillating_polynomial(k))
+    return tuple(float(coefficient) for coefficient in oscillating_interpolant(k))
 
 
 def oscillating_polynomial(z: Float[Array, "*shape"], k: int) -> Float[Array, "*shape"]:

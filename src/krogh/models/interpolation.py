@@ -12,7 +12,7 @@ Polynomial = tuple[Fraction, ...]
 
 
 @functools.cache
-def oscillating_polynomial(k: int) -> Polynomial:
+def oscillating_interpolant(k: int) -> Polynomial:
     """The polynomial of degree k through (k-2j, (-1)^j), j = 0..k, exactly, by Lagrange's formula.
 
     k = 2: (z²-2)/2; k = 3: (z³-7z)/6.

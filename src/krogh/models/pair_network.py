@@ -24,7 +24,7 @@ from krogh.tasks.base import Task
 from krogh.tasks.composition import GroupComposition, every_pair
 from krogh.values import AnyArray, data, structure
 
-ACTIVATIONS = ("quadratic", "power", "relu")
+PAIR_ACTIVATIONS = ("quadratic", "power", "relu")
 LAYERS = ("U", "V", "W")
 
 
@@ -45,8 +45,8 @@ class PairNetwork(HomogeneousNetwork):
     def __check_init__(self) -> None:
         require_integer("width", self.width, 1)
         require_integer("exponent", self.exponent, 2)
-        if self.activation not in ACTIVATIONS:
-            raise unknown("activation", self.activation, ACTIVATIONS)
+        if self.activation not in PAIR_ACTIVATIONS:
+            raise unknown("activation", self.activation, PAIR_ACTIVATIONS)
         fits = self.activation == "power" or self.exponent == 2
         require(
             fits,

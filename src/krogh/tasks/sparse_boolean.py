@@ -19,7 +19,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt32
 
 from krogh.errors import KroghError, require, require_integer
-from krogh.tasks import gates, signs
+from krogh.tasks import signs
+from krogh.tasks.gates import GATES, MOST_BITS, as_labels, balancing_bias, bits_of, gate_table, is_symmetric, probabilities, relevant_bits
 from krogh.tasks.base import Examples, task
 from krogh.tasks.biased_bits import DIGITS, biased
 from krogh.tasks.boolean import MAX_ENUMERATION, BooleanTask
@@ -162,17 +163,17 @@ class SparseBoolean(BooleanTask):
         Statistical queries C(n,s), where the function is a parity of fair bits.
         """
         table = np.asarray(self.table)
-        relevant, values = int(gates.relevant_bits(table).sum()), len(np.unique(table))
+        relevant, values = int(relevant_bits(table).sum()), len(np.unique(table))
         sets = math.comb(self.n, relevant)
         samples = math.log2(sets) / math.log2(values) if values > 1 else 0.0
-        odd = 2 * gates.gate_table("xor", self.s) - 1
+        odd = 2 * gate_table("xor", self.s) - 1
         parity = self.fair and (np.array_equal(table, odd) or np.array_equal(table, -odd))
         return {"samples": samples, **({"statistical_queries": float(sets)} if parity else {})}
 
     def baselines(self) -> dict[str, float]:
         """Accuracy of the likelier label; of a regression, the risks of predicting 0 and the best constant."""
         table = np.asarray(self.table, np.float64)
-        probability = gates.probabilities(self.s, float(self.bias))
+        probability = probabilities(self.s, float(self.bias))
         mean = float(probability @ table)
         if not self.real:
             return {"guessing_accuracy": (1 + abs(mean)) / 2}
@@ -189,7 +190,7 @@ def exact_error(task: SparseBoolean, predict: Callable[[Float[Array, "size n"]],
     """E of the task's error over all of {0,1}^n, each input weighed by its probability under the bias (n ≤ 20)."""
     listed = task.n <= MAX_ENUMERATION
     require(listed, f"the cube can be listed for n ≤ {MAX_ENUMERATION}; got n={task.n} (use a sample instead)")
-    rows, weights = signs.cube(task.n), gates.probabilities(task.n, float(task.bias))
+    rows, weights = signs.cube(task.n), probabilities(task.n, float(task.bias))
     total = 0.0
     for start in range(0, len(rows), CHUNK):
         chosen = slice(start, start + CHUNK)
@@ -203,8 +204,8 @@ def gate(name: str, n: int, s: int, support: Any = None, bias: Any = None, uniqu
     """A named gate of s of n bits, at the bias that makes its labels balanced unless one is given."""
     require_integer("n", n, 1)
     _check_sparsity(n, s)
-    bias = gates.balancing_bias(name, s) if bias is None else bias
-    return SparseBoolean(n, s, support, gates.gate_table(name, s), bias, unique)
+    bias = balancing_bias(name, s) if bias is None else bias
+    return SparseBoolean(n, s, support, gate_table(name, s), bias, unique)
 
 
 def sparse_and(n: int, s: int, support: Any = None, unique: bool = False) -> SparseBoolean:
@@ -226,7 +227,7 @@ def _check_sparsity(n: int, s: Any) -> None:
     require_integer("s", s, 1)
     require(s <= n, f"s must be at most n={n}; got s={s} (try s={n})")
     require(
-        s <= gates.MOST_BITS, f"a table of s bits has 2^s values, so s must be at most {gates.MOST_BITS}; got s={s}"
+        s <= MOST_BITS, f"a table of s bits has 2^s values, so s must be at most {MOST_BITS}; got s={s}"
     )
 
 
@@ -234,7 +235,7 @@ def _sparsity(n: int, s: Any, support: Any, table: Any) -> int:
     if s is None and support is not None:
         s = np.size(support)
     if s is None and table is not None and not isinstance(table, str):
-        s = gates.bits_of(np.ravel(table))
+        s = bits_of(np.ravel(table))
     require(s is not None, "a sparse Boolean function needs s, a support or a table; got none")
     _check_sparsity(n, s)
     return int(s)
@@ -243,10 +244,10 @@ def _sparsity(n: int, s: Any, support: Any, table: Any) -> int:
 def _checked_table(table: Any, s: int, real: bool) -> tuple[Any, bool]:
     if traced(table):
         return table, real
-    require(table is not None, f"a table of {2**s} values is needed, or the name of a gate ({', '.join(gates.GATES)})")
+    require(table is not None, f"a table of {2**s} values is needed, or the name of a gate ({', '.join(GATES)})")
     if isinstance(table, str):
-        table = gates.gate_table(table, s)
-    values, real = gates.as_labels(table)
+        table = gate_table(table, s)
+    values, real = as_labels(table)
     require(values.shape == (2**s,), f"the table of s={s} bits lists 2^{s} = {2**s} values; got {values.size}")
     return values.astype(np.float32), real
 
@@ -266,7 +267,7 @@ def _conjunction(table: Any, s: int, known: str) -> str:
     if traced(table):
         return known
     require(s <= LARGEST_SET, f"unique=True counts index sets of at most {LARGEST_SET} bits; got s={s}")
-    names = [name for name in CONJUNCTIONS if np.array_equal(table, 2 * gates.gate_table(name, s) - 1)]
+    names = [name for name in CONJUNCTIONS if np.array_equal(table, 2 * gate_table(name, s) - 1)]
     allowed = ", ".join(CONJUNCTIONS)
     require(names, f"unique=True is for {allowed}; got the table {np.asarray(table).tolist()} (see consistent_sets)")
     return names[0]
@@ -284,5 +285,5 @@ def _checked_support(support: Any, n: int, s: int, table: Any) -> Any:
     require(len(set(indices)) == s, f"support must not repeat an index; got {indices}")
     inside = all(0 <= index < n for index in indices)
     require(inside, f"support must lie in 0..{n - 1}; got {indices}")
-    symmetric = not traced(table) and gates.is_symmetric(np.asarray(table))
+    symmetric = not traced(table) and is_symmetric(np.asarray(table))
     return np.asarray(sorted(indices) if symmetric else indices, np.int32)

@@ -16,7 +16,7 @@ from krogh.tasks.machines.running import require_halts
 LISTED = 1 << 14
 """Up to so many words of a length are all listed; of more, words are drawn."""
 DRAWN = 1 << 19
-CHUNK = 1 << 11
+SAMPLED_CHUNK = 1 << 11
 
 
 class LabelledWords(NamedTuple):
@@ -80,8 +80,8 @@ def _drawn(
     """Words drawn until there are enough of both kinds, rejected ones first."""
     parts: list[list[np.ndarray]] = [[], []]
     have = np.zeros(2, int)
-    for _ in range(DRAWN // CHUNK):
-        words = rng.choice(letters, size=(CHUNK, length)).astype(np.int32)
+    for _ in range(DRAWN // SAMPLED_CHUNK):
+        words = rng.choice(letters, size=(SAMPLED_CHUNK, length)).astype(np.int32)
         labels = _labels(machine, words, steps)
         for label in (REJECT, ACCEPT):
             parts[label].append(words[labels == label][: wanted[label] - have[label]])
@@ -117,4 +117,4 @@ def _none_of(machine: Machine, label: int, length: int, says: str) -> KroghError
 
 
 def _chunks(words: np.ndarray) -> list[np.ndarray]:
-    return [words[first : first + CHUNK] for first in range(0, len(words), CHUNK)]
+    return [words[first : first + SAMPLED_CHUNK] for first in range(0, len(words), SAMPLED_CHUNK)]

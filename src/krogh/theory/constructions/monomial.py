@@ -14,7 +14,7 @@ import numpy as np
 
 from krogh.errors import require
 from krogh.models import power_mlp
-from krogh.models.interpolation import from_roots, oscillating_polynomial
+from krogh.models.interpolation import from_roots, oscillating_interpolant
 from krogh.theory.constructions.base import Construction, construction
 from krogh.theory.constructions.parity import indicator, parity_construction, parity_task
 from krogh.theory.predictions.inputs import check_open
@@ -48,7 +48,7 @@ def monomial(
 
 def quadrature(k: int, spacing: Fraction) -> tuple[list[Fraction], list[Fraction]]:
     """Nodes b_1..b_k and weights u_1..u_k with Σ_i u_i b_i^j = m_j for j = 0..k, exactly."""
-    p = oscillating_polynomial(k)
+    p = oscillating_interpolant(k)
     moments = [p[k - j] / math.comb(k, j) for j in range(k + 1)]
 
     def functional(polynomial: Sequence[Fraction]) -> Fraction:

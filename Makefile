@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 RUNS := runs/demo
 SMOKE := $(CURDIR)/runs/smoke
 export KROGH_CACHE ?= $(CURDIR)/.krogh_cache
+# Compiling is most of what short tests do, so the compiler is asked for little; the slow tests run what users run.
+QUICKLY := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true
 
 .PHONY: demo test test-slow lint types imports unit smoke examples bench setup clean
 
@@ -38,15 +40,15 @@ imports: setup
 	$(BIN)/lint-imports
 
 # A file's tests share their fixtures and programs, so they go to one worker; all share compiled programs on disk.
+unit: export XLA_FLAGS = $(QUICKLY)
 unit: setup
 	KROGH_SMOKE=$(SMOKE) $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-slow: setup
 	KROGH_SMOKE=$(wildcard $(SMOKE)) $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow
 
-# Every experiment at its smallest scale, one half of them on each core; the unit tests read what is left there. Compiling
-# is most of it, so the compiler is asked for little.
-smoke: export XLA_FLAGS = --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true
+# Every experiment at its smallest scale, one half of them on each core; the unit tests read what is left there.
+smoke: export XLA_FLAGS = $(QUICKLY)
 smoke: setup
 	rm -rf $(SMOKE)
 	$(BIN)/krogh run 'a[!p]*' --scale smoke --out $(SMOKE) & first=$$!; \

@@ -16,7 +16,7 @@ import pytest
 from cyclopts import App
 from polars.testing import assert_frame_equal
 
-from krogh import cli, registry
+from krogh import cli
 from krogh.registry import EXPERIMENTS
 
 PLUGIN = Path(__file__).parent / "plugin"
@@ -29,9 +29,10 @@ def krogh(monkeypatch, capsys, tmp_path):
 
     Returns the exit code and what was printed.
     """
-    registry.load()
+    EXPERIMENTS.load()
     filed = dict(EXPERIMENTS._things)
     monkeypatch.syspath_prepend(str(PLUGIN))
+    monkeypatch.setattr(EXPERIMENTS, "_loaded", False)
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments: object) -> tuple[int, str, str]:
@@ -184,6 +185,7 @@ def test_run_chooses_by_pattern_and_writes_to_runs(krogh, tmp_path):
     assert (tmp_path / "runs" / "smoke" / "tiny" / "impossible" / "claims.json").exists()
 
 
+@pytest.mark.slow
 def test_strict_exits_with_1_when_a_claim_is_not_reproduced(krogh):
     code, out, _ = krogh("run", "tiny/impossible", "--scale", "smoke", "--out", "a", "--strict", "--json")
     assert code == 1 and json.loads(out)["tiny/impossible"][0]["verdict"] == "not reproduced"
@@ -305,6 +307,7 @@ def test_the_second_study_is_checked_before_the_first_trains(krogh, tmp_path):
 # --- interruption -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_interrupt_exits_with_130_and_the_same_command_goes_on(tmp_path, krogh):
     """Ctrl-C in another process, at whatever moment it hits; then the same command here, to the same table."""
     settings = ("--set", "widths=8,12", "--set", "seeds=40", "--set", "budget=100000", "--set", "rate=0.000001")
@@ -326,7 +329,7 @@ def test_interrupt_exits_with_130_and_the_same_command_goes_on(tmp_path, krogh):
 
 
 def test_an_interrupted_study_resumes_to_the_same_table(krogh, done, tmp_path, monkeypatch):
-    from krogh.commands import running
+    from krogh.cli import running
 
     def interrupt(self, progress):
         raise KeyboardInterrupt

@@ -11,15 +11,18 @@ import numpy as np
 import pytest
 
 from krogh import cli
-from krogh.commands import compiled_report, compiling
-from krogh.commands.wanted import Wanted
-from krogh.tasks.automata import from_regex, words_of_length
-from krogh.tasks.circuits import multiplier, save_circuit
-from krogh.tasks.machines import library_names
-from krogh.theory.compilers.automaton_files import load_automaton_weights
-from krogh.theory.compilers.machine_checks import TraceRow
-from krogh.theory.compilers.machine_files import load_machine_weights
-from krogh.theory.compilers.network_files import load_network
+from krogh.cli import compiling
+from krogh.cli import compiling as compiled_report
+from krogh.cli.compile import Wanted
+from krogh.networks.automata import load_automaton_weights
+from krogh.networks.machines.checks import TraceRow
+from krogh.networks.machines.compiled import load_machine_weights
+from krogh.networks.relu import load_network
+from krogh.programs.automata.automaton import words_of_length
+from krogh.programs.automata.regex import from_regex
+from krogh.programs.circuits.files import save_circuit
+from krogh.programs.circuits.generators import multiplier
+from krogh.programs.machines.library import library_names
 
 HALF_ADDER = """\
 circuit half-adder
@@ -300,7 +303,7 @@ def test_trace_as_json(krogh):
 
 
 def test_a_difference_is_shown_and_fails(krogh, monkeypatch):
-    from krogh.commands import tracing
+    from krogh.cli import tracing
 
     def wrong(compiled, word, **options):
         return [
@@ -318,7 +321,7 @@ def test_a_difference_is_shown_and_fails(krogh, monkeypatch):
 
 
 def test_a_check_that_fails_exits_with_1(krogh, monkeypatch):
-    from krogh.theory.compilers.automaton_checks import AutomatonCheck
+    from krogh.networks.automata import AutomatonCheck
 
     monkeypatch.setattr(compiling, "check_automaton", lambda compiled: AutomatonCheck(False, 1, 1, 0, 0, 0.5))
     code, out, _ = krogh("compile", "regex", "01", "--check")

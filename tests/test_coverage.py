@@ -87,4 +87,4 @@ def test_the_row_is_true(row: tuple[str, list[str], list[str]]):
 
 def test_a_name_that_does_not_exist_is_noticed():
     with pytest.raises((ImportError, AttributeError)):
-        resolve("krogh.theory.predictions.no_such_theorem")
+        resolve("krogh.theory.no_such_theorem")

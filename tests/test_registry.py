@@ -15,10 +15,17 @@ from krogh.registry import BY_PLURAL, EXPERIMENTS, Registry
 PLUGIN = Path(__file__).parent / "plugin"
 
 
+def load() -> None:
+    """Load every registry anew, as a process does that has just begun."""
+    for things in BY_PLURAL.values():
+        things._loaded = False
+        things.load()
+
+
 @pytest.fixture
 def unfiled():
     """What a test files is taken out again."""
-    registry.load()
+    load()
     filed = {kind: dict(things._things) for kind, things in BY_PLURAL.items()}
     known = set(sys.modules)
     yield
@@ -74,9 +81,9 @@ def test_two_things_may_not_share_a_name():
 
 def test_loading_files_everything_and_may_be_repeated(unfiled, monkeypatch):
     installed(monkeypatch)
-    registry.load()
+    load()
     once = {kind: list(things) for kind, things in BY_PLURAL.items()}
-    registry.load()
+    load()
     assert {kind: list(things) for kind, things in BY_PLURAL.items()} == once
     assert all(once.values()), "every kind has a member"
     assert {"parity/histogram", "parity/scaling", "parity/training-curves"} <= set(once["experiments"])
@@ -84,11 +91,11 @@ def test_loading_files_everything_and_may_be_repeated(unfiled, monkeypatch):
 
 def test_a_plug_in_is_found_as_an_installed_package(unfiled, monkeypatch):
     monkeypatch.syspath_prepend(str(PLUGIN))
-    registry.load()
+    load()
     assert {"tiny/parity", "tiny/impossible"} <= set(EXPERIMENTS)
     filed = EXPERIMENTS["tiny/parity"]
     assert filed.__module__ == "tiny_lab" and filed.name == "tiny/parity"
-    registry.load()
+    load()
     assert EXPERIMENTS["tiny/parity"] is filed
 
 
@@ -100,7 +107,7 @@ def test_a_plug_in_by_entry_point(unfiled, monkeypatch, tmp_path):
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     installed(monkeypatch, outside="outside")
-    registry.load()
+    load()
     assert "outside/task" in BY_PLURAL["tasks"] and "outside/model" in BY_PLURAL["models"]
 
 
@@ -111,5 +118,5 @@ def test_a_plug_in_may_not_take_a_name_of_krogh(unfiled, monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(tmp_path))
     installed(monkeypatch, outside="outside")
     with pytest.raises(KroghError, match=r"'parity/histogram' is already registered by krogh\.experiments"):
-        registry.load()
+        load()
     assert EXPERIMENTS["parity/histogram"].__module__.startswith("krogh.")

@@ -1,12 +1,14 @@
 """Names for the things users pick: tasks, models, probes, predictions, constructions, experiments.
 
-A thing registers itself with a decorator where it is defined. Packages outside krogh do the same in a
-module they name under the entry-point group ``krogh.plugins``; `load` imports those modules.
+A thing registers itself with a decorator where it is defined. A registry imports what it lists when it is first
+asked: the modules of its own folders, then the modules that installed packages name under the entry-point group
+``krogh.plugins``. So a new file in one of these folders is known without being listed anywhere.
 """
 
 from __future__ import annotations
 
 import importlib
+import pkgutil
 from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
 from typing import Any, Generic, TypeVar
@@ -15,27 +17,35 @@ from krogh.errors import KroghError, require, unknown
 
 T = TypeVar("T")
 
-BUILT_IN = (
-    "krogh.tasks",
-    "krogh.models",
-    "krogh.training",
-    "krogh.probes",
-    "krogh.theory",
-    "krogh.experiments",
-)
+_loading_plugins = False
 
 
 class Registry(Generic[T]):
-    """A table from names to things of one kind."""
+    """A table from names to things of one kind, which are defined in the modules of `packages` and in plug-ins."""
 
-    def __init__(self, kind: str):
-        self.kind = kind
+    def __init__(self, kind: str, *packages: str):
+        self.kind, self.packages = kind, packages
         self._things: dict[str, T] = {}
+        self._loaded = False
+
+    def load(self) -> None:
+        """Import every module that may register something of this kind; the second time this does nothing."""
+        if self._loaded:
+            return
+        self._load_own()
+        load_plugins()
+        self._loaded = True
+
+    def _load_own(self) -> None:
+        for package in self.packages:
+            import_all(package)
 
     def register(self, name: str) -> Callable[[T], T]:
         """Decorator that files the decorated thing under `name`."""
 
         def file(thing: T) -> T:
+            if _loading_plugins:
+                self._load_own()  # so that krogh's own names are taken before a plug-in asks for one
             known = self._things.get(name)
             same = known is None or _origin(known) == _origin(thing)
             require(same, f"a {self.kind} named {name!r} is already registered by {_origin(known)}")
@@ -46,16 +56,21 @@ class Registry(Generic[T]):
 
     def __getitem__(self, name: str) -> T:
         if name not in self._things:
+            self.load()
+        if name not in self._things:
             raise unknown(self.kind, name, self._things)
         return self._things[name]
 
     def __contains__(self, name: object) -> bool:
+        self.load()
         return name in self._things
 
     def __iter__(self) -> Iterator[str]:
+        self.load()
         return iter(sorted(self._things))
 
     def items(self) -> list[tuple[str, T]]:
+        self.load()
         return sorted(self._things.items())
 
 
@@ -65,12 +80,12 @@ def _origin(thing: object) -> str:
     return f"{getattr(thing, '__module__', '?')}.{getattr(thing, '__qualname__', repr(thing))}"
 
 
-TASKS: Registry[Any] = Registry("task")
-MODELS: Registry[Any] = Registry("model")
-PROBES: Registry[Any] = Registry("probe")
-PREDICTIONS: Registry[Any] = Registry("prediction")
-CONSTRUCTIONS: Registry[Any] = Registry("construction")
-EXPERIMENTS: Registry[Any] = Registry("experiment")
+TASKS: Registry[Any] = Registry("task", "krogh.tasks")
+MODELS: Registry[Any] = Registry("model", "krogh.models")
+PROBES: Registry[Any] = Registry("probe", "krogh.probes")
+PREDICTIONS: Registry[Any] = Registry("prediction", "krogh.theory", "krogh.networks")
+CONSTRUCTIONS: Registry[Any] = Registry("construction", "krogh.networks")
+EXPERIMENTS: Registry[Any] = Registry("experiment", "krogh.experiments")
 
 BY_PLURAL = {
     "tasks": TASKS,
@@ -82,12 +97,22 @@ BY_PLURAL = {
 }
 
 
-def load() -> None:
-    """Import everything that registers something: krogh's own folders, then installed plug-ins."""
-    for module in BUILT_IN:
-        importlib.import_module(module)
-    for plugin in entry_points(group="krogh.plugins"):
-        try:
-            plugin.load()
-        except Exception as cause:
-            raise KroghError(f"the plug-in {plugin.name!r} ({plugin.value}) cannot be loaded: {cause!r}") from cause
+def import_all(package: str) -> None:
+    """Import a package and every module in it."""
+    home = importlib.import_module(package)
+    for module in pkgutil.walk_packages(home.__path__, f"{package}."):
+        importlib.import_module(module.name)
+
+
+def load_plugins() -> None:
+    """Import what installed packages name under the entry-point group ``krogh.plugins``."""
+    global _loading_plugins
+    _loading_plugins = True
+    try:
+        for plugin in entry_points(group="krogh.plugins"):
+            try:
+                plugin.load()
+            except Exception as cause:
+                raise KroghError(f"the plug-in {plugin.name!r} ({plugin.value}) cannot be loaded: {cause!r}") from cause
+    finally:
+        _loading_plugins = False

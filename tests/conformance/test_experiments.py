@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from krogh import registry
 from krogh.lab import Experiment, figures, judge_study, run_study
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, Claim, Claims, Threshold
 from krogh.lab.estimate import Estimate, exact
@@ -25,7 +24,6 @@ from krogh.lab.experiment import SCALES, Tables
 from krogh.lab.study import _tables
 from krogh.registry import EXPERIMENTS
 
-registry.load()
 NAMES = [name for name in EXPERIMENTS if EXPERIMENTS[name].__module__.startswith("krogh.")]
 
 

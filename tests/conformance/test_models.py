@@ -20,9 +20,8 @@ from krogh.errors import KroghError
 from krogh.models import CONFIGURATIONS, ParityTransformer, SparseTransformer, configuration
 from krogh.models.base import Learner, Model
 from krogh.models.configurations import configuration_title
-from krogh.models.mlp import Mlp, power_mlp
-from krogh.models.neuron import Neuron
 from krogh.models.polynet import DisjointPolyNet, PolyNet
+from krogh.models.two_layer import Mlp, Neuron, power_mlp
 from krogh.registry import MODELS
 from krogh.tasks import ClassificationTask, DisjointParity, Examples, Parity, Task
 from krogh.tasks.parity import AbstractParity

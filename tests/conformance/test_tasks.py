@@ -16,9 +16,8 @@ import pytest
 
 import krogh.tasks
 from krogh.registry import TASKS
-from krogh.tasks.base import Task
+from krogh.tasks.base import ClassificationTask, Task
 from krogh.tasks.boolean import BooleanTask
-from krogh.tasks.classification import ClassificationTask
 from krogh.tasks.parity import AbstractParity
 from krogh.values import describe, structure_of
 

@@ -124,7 +124,7 @@ def in_blocks() -> Plan:
 @pytest.fixture(scope="session")
 def running() -> Any:
     """The module that runs lanes (as an attribute of the package, its name stands for `krogh.run`)."""
-    return importlib.import_module("krogh.engine.run")
+    return importlib.import_module("krogh.engine.executor")
 
 
 @pytest.fixture

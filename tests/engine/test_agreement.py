@@ -29,6 +29,7 @@ def cpu():
     return jax.local_devices()[0]
 
 
+@pytest.mark.slow
 def test_a_device_agrees_with_itself(cohort, cpu):
     found = agreement(cohort, cpu, cpu)
     assert found.agrees and found.difference == 0 and found.trials == 3 and found.steps == 20
@@ -105,6 +106,7 @@ def test_the_command_compares_two_devices():
     assert answer["rows"][0]["agrees"] and answer["device"] != answer["reference"]
 
 
+@pytest.mark.slow
 def test_one_device_has_nothing_to_compare_with():
     told = verified(1, "parity/histogram")
     assert told.returncode == 2 and "nothing to compare" in told.stderr

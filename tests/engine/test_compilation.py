@@ -36,6 +36,7 @@ def varied(width: int, first: int) -> list[krogh.Trial]:
     return [trial(width, i) for i in range(first, first + 20)]
 
 
+@pytest.mark.slow
 def test_one_value_and_twenty_values_cost_the_same(base, xla_compilations):
     krogh.run(base)  # whatever a process compiles once
     counts = []
@@ -54,6 +55,7 @@ def test_one_value_and_twenty_values_cost_the_same(base, xla_compilations):
     assert (usage.compilations, xla_compilations) == (0, [])
 
 
+@pytest.mark.slow
 def test_a_program_may_be_prepared_beforehand(running, xla_compilations):
     (cohort,) = krogh.stack([trial(6)])
     template, device = cohort.fitted().template, running.lanes_here()[0]
@@ -65,6 +67,7 @@ def test_a_program_may_be_prepared_beforehand(running, xla_compilations):
     assert usage.compilations == 0 and len(xla_compilations) == 1
 
 
+@pytest.mark.slow
 def test_coming_cohorts_are_prepared_while_the_first_trains(running, monkeypatch):
     """Every program is asked for before the first trial of its cohort is needed, four lanes ahead."""
     asked, opened = [], []

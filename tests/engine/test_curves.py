@@ -42,6 +42,7 @@ def test_each_row_is_what_was_there_at_its_step(train, lasting, snapshots, every
         np.testing.assert_allclose(record.curve, np.array(expected), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_rows_keep_in_step_over_many_chunks_and_refills(train, base, in_blocks):
     """Trials of a block end at different times and others take their places; each has a row at its own last step."""
     (cohort,) = krogh.sweep(probed(base, 30, (krogh.Movement(),)), seed=range(60))
@@ -54,6 +55,7 @@ def test_rows_keep_in_step_over_many_chunks_and_refills(train, base, in_blocks):
         assert (np.diff(record.curve[: length - 1, 0]) != 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [20, 200])
 def test_tables_hold_lists_that_end_with_the_trial(base, every):
     """The last row is that of the last step, also for trials that end before the first probe after step 0."""
@@ -70,6 +72,7 @@ def test_tables_hold_lists_that_end_with_the_trial(base, every):
         assert row["curve.relevant_weight"][-1] != row["curve.relevant_weight"][0]
 
 
+@pytest.mark.slow
 def test_blocks_end_their_curves_as_single_trials_do(train, base, in_blocks, one_by_one):
     """In a block those that ended are probed when the chunk is over, in groups; alone, at once."""
     (cohort,) = krogh.sweep(probed(base, 100, (krogh.Movement(),)), seed=range(40))
@@ -80,6 +83,7 @@ def test_blocks_end_their_curves_as_single_trials_do(train, base, in_blocks, one
         np.testing.assert_allclose(together[place].curve, alone[place].curve, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_probes_look_at_every_input_where_the_check_does(train, base, one_by_one, share_right):
     """The last error of a failed trial is one minus its accuracy, on the same examples."""
     stopping = krogh.Stopping(budget=20, check_every=10, validation="exact")

@@ -71,6 +71,7 @@ def test_alone_in_small_cohorts_and_in_another_order(train, sixteen, together, p
     agree(together, train(cohort), places)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", [Plan(1, 1), Plan(8, 1)], ids=str)
 def test_any_number_of_slots(train, sixteen, together, plan):
     (cohort,) = krogh.stack(sixteen)
@@ -99,6 +100,7 @@ def test_identities_do_not_depend_on_the_neighbours(sixteen):
         assert cohort[place].initial_params()["W"].tobytes() == sixteen[place].initial_params()["W"].tobytes()
 
 
+@pytest.mark.slow
 def test_offline_does_not_feel_a_neighbour_with_more_examples(train, offline, one_by_one):
     few, many = ([changed(offline, training__regime__m=m, seed=m) for m in sizes] for sizes in ((20, 33, 40), (7, 90)))
     (small,), (large,) = krogh.stack(few), krogh.stack(many + few)
@@ -122,6 +124,7 @@ def test_full_batches_feel_it_in_the_rounding_only(train, full_batch, one_by_one
 SEEDS = (0, 1, 77, 2**31, 2**32 - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["one_by_one", "in_blocks"])
 def test_weights_and_data_are_the_trials_own(train, base, strategy, share_right, request):
     """With rate 0 the last weights are the first; the accuracy and the loss show which examples were read."""

@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 import krogh
 
 SCRIPT = """
@@ -15,7 +17,7 @@ import jax, krogh
 from krogh.engine.lane import Lane
 from krogh.engine.memory import Plan
 
-running = importlib.import_module("krogh.engine.run")
+running = importlib.import_module("krogh.engine.executor")
 assert len(jax.local_devices()) == 4
 together, used = threading.Barrier(4, timeout=120), set()
 
@@ -47,8 +49,10 @@ print(json.dumps({"devices": sorted(used), "rows": [rows[position] for position 
 """
 
 
+@pytest.mark.slow
 def test_four_devices_give_the_records_of_one(train, base, one_by_one):
-    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags}
     run = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
     told = json.loads(run.stdout.splitlines()[-1])

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from krogh.engine import disk
+from krogh.engine import compiling as disk
 
 SCRIPT = """
 import hashlib, jax, krogh

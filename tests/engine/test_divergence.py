@@ -79,6 +79,7 @@ def test_nan_is_never_right(train, base):
             assert np.isnan(record.accuracy)
 
 
+@pytest.mark.slow
 def test_a_trial_that_explodes_after_it_has_converged_is_diverged(train, base):
     """Without early stopping the end counts; an accuracy from before the end is not the end's."""
     explode = krogh.Sgd(rate=0.1, decay=1e-9, decay_schedule=krogh.Piecewise([300], [1.0, 1e30]))

@@ -20,6 +20,7 @@ OPTIMISERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", [Plan(4, 1), Plan(4, 4)])
 @pytest.mark.parametrize("name", OPTIMISERS)
 def test_what_is_frozen_stays_and_the_rest_moves(train, lasting, name, plan):
@@ -33,6 +34,7 @@ def test_what_is_frozen_stays_and_the_rest_moves(train, lasting, name, plan):
             assert (record.weights[key] != initial[key]).all()
 
 
+@pytest.mark.slow
 def test_the_others_train_as_if_the_frozen_were_constants(train, lasting, one_by_one):
     """Against Adam by hand; the clipped norm is that of the trained parameters alone."""
     optimiser = OPTIMISERS["adam"]

@@ -12,15 +12,15 @@ import polars as pl
 import pytest
 
 from krogh.engine import Trial, run, stack, sweep
+from krogh.engine.executor import run_cohort
 from krogh.engine.lane import Lane
 from krogh.engine.memory import Plan
-from krogh.engine.run import run_cohort
 from krogh.models import PairNetwork, PowerNetwork
 from krogh.probes import FourierPower, Margin, NeuronCounts, NeuronEfficiency, NeuronShares
 from krogh.tasks import GroupComposition, ParityClasses
 from krogh.training import NeuronNorm, Online, Population, Sgd, Stopping, Training, doublings
 
-running = importlib.import_module("krogh.engine.run")
+running = importlib.import_module("krogh.engine.executor")
 
 Z11, PARITY3, S3 = 8.2060994e-3, 0.5303301, 0.02360497  # γ*
 TOLERANCE = 1 + 1e-4
@@ -62,6 +62,7 @@ def test_modular_addition_reaches_the_maximal_margin_with_one_frequency_per_neur
     assert found["efficiency"][0] < 0.1 and found["efficiency"][-1] == pytest.approx(1.0, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_parity_reaches_most_of_its_maximal_margin():
     """(6,3)-parity, 20 cubic neurons, 6000 steps at λ = 1e-3: ratio 0.973 in the reference."""
     probes = (Margin(), NeuronEfficiency(PARITY3))
@@ -125,6 +126,7 @@ def test_training_from_a_memoriser_leaves_it_for_the_maximal_margin():
         assert ratio[-1] > 0.99
 
 
+@pytest.mark.slow
 def test_whole_populations_take_turns_on_a_cpu(monkeypatch):
     """Two lanes at once gave equal trials different results; what draws its data goes on side by side."""
     inside, most = [], {}
@@ -155,6 +157,7 @@ def test_whole_populations_take_turns_on_a_cpu(monkeypatch):
     assert most == {"Population": 1, "Online": 2}
 
 
+@pytest.mark.slow
 def test_batches_of_pairs_train_too_and_a_trial_does_not_know_its_neighbours():
     how = training(60, 0.05, (20, 40), NeuronNorm(1e-5), Online(16), check_every=20)
     trial = Trial(GroupComposition("S_3"), PairNetwork(10), how, probes=(Margin(),))

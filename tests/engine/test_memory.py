@@ -88,6 +88,7 @@ def expected(train, base, one_by_one):
     return cohort, train(cohort, plan_override=one_by_one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["advance", "refill"])
 def test_too_many_slots_are_halved_until_they_fit(train, expected, running, one_by_one, one_lane, monkeypatch, method):
     cohort, records = expected

@@ -12,7 +12,7 @@ import krogh
 from krogh.engine.memory import CPU_SLOTS, Plan
 from krogh.engine.trial import INIT, NOISE
 from krogh.models.base import Model, Parameters
-from krogh.models.dropout import kept
+from krogh.models.parts import kept
 from krogh.tasks.base import Task
 from krogh.values import replaced
 
@@ -62,6 +62,7 @@ def heard(trial: krogh.Trial, attempt: int, steps: int) -> float:
     return first + sum(mixed(of_run ^ mixed(step)) / 2**32 for step in range(steps))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", [ONE_BY_ONE, Plan(8, 4)], ids=str)
 def test_every_run_and_step_has_its_own_noise(train, plan):
     """Budgets from two steps to eight show the steps one pair at a time, restarts the runs."""
@@ -137,6 +138,7 @@ def test_one_by_one_a_record_is_the_same_to_the_last_bit(train, dropping, togeth
         assert records[position].bits == together[place].bits, f"trial {place} differs"
 
 
+@pytest.mark.slow
 def test_in_blocks_weights_agree_up_to_rounding(train, dropping, together):
     """Were a mask drawn for the block and not for the trial, all weights would differ."""
     (cohort,) = krogh.stack(dropping)

@@ -50,6 +50,7 @@ def trial_of(regime, accuracy=1.0, model=None, task=None, **stopping):
     return krogh.Trial(task or krogh.Parity(n=6, k=2), model or Nearest(), training)
 
 
+@pytest.mark.slow
 def test_it_learns_from_the_samples_that_networks_would_have(monkeypatch):
     """The m examples of a network's trial with the same seed, whatever its neighbours' m; and its validation sample."""
     given = []

@@ -79,6 +79,7 @@ def check_level(seen: list[tuple[int, float]], warm: int, mebibytes: float) -> N
     assert grown < mebibytes, f"memory grew by {grown:.0f} MiB"
 
 
+@pytest.mark.slow
 @needs_maps
 def test_maps_and_memory_level_off(quick, monkeypatch):
     monkeypatch.setattr(compiling, "RECENT", 4)

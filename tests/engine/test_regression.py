@@ -87,6 +87,7 @@ def by_the_rule(trial):
     return "failed", -1, int(stopping.budget), error
 
 
+@pytest.mark.slow
 def test_the_convergence_time_is_the_first_check_below_the_error(fitting):
     """Against a plain loop, with thresholds from easy to out of reach and several checks in a row."""
     trials = [
@@ -194,6 +195,7 @@ def test_a_squared_error_at_the_threshold_is_seen_at_the_first_check(above, plan
         assert error == pytest.approx(mean, rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [0, -1])
 def test_mistakes_at_the_threshold_are_seen_at_the_first_check(more):
     """As many mistakes as are allowed, or one too many; an eighth of the sample, 64 ± 7 of the prefix."""
@@ -230,6 +232,7 @@ class FirstHalf(Model):
         return cls(), krogh.Parity(n=11, k=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", [ONE_BY_ONE, IN_BLOCKS], ids=str)
 def test_where_every_input_is_listed_the_order_of_the_list_is_no_sample(plan):
     """All mistakes, 5/32 of the 2,048 inputs, lie in one half of the list: whichever it is, 16% are allowed."""
@@ -246,6 +249,7 @@ def test_where_every_input_is_listed_the_order_of_the_list_is_no_sample(plan):
         assert error == 5 / 32
 
 
+@pytest.mark.slow
 def test_the_prefix_does_exclude():
     """It is of no use otherwise: an error far above the threshold must not cost a check of the whole sample."""
 
@@ -269,6 +273,7 @@ def test_the_prefix_does_exclude():
     assert right == {0.8: True, 0.9: True, 0.99: False}
 
 
+@pytest.mark.slow
 def test_the_prefix_of_the_neighbours_changes_nothing(train, base, one_by_one):
     """Among trials that may err, one that may not is judged by a longer prefix; its record stays the same."""
     long = replaced(base, "training.stopping.validation", 600)

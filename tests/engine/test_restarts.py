@@ -138,6 +138,7 @@ def fate(trial: krogh.Trial) -> tuple[str, int, int, int, float]:
     return outcome, RESTARTS, steps, -1, error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", [ONE_BY_ONE, Plan(16, 8)], ids=str)
 def test_every_run_ends_as_its_weights_have_it(fated, plan):
     """Converged in any of the runs, diverged and begun again, failed and begun again, and out of runs either way."""

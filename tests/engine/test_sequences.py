@@ -13,8 +13,7 @@ from krogh.engine.memory import Plan
 from krogh.errors import KroghError
 from krogh.models.base import Model
 from krogh.probes.base import Probe
-from krogh.tasks.base import Examples
-from krogh.tasks.classification import ClassificationTask
+from krogh.tasks.base import ClassificationTask, Examples
 from krogh.training.losses import cross_entropy
 from krogh.values import data, replaced, structure
 
@@ -128,6 +127,7 @@ def trial_of(task, **stopping):
     return krogh.Trial(task, Bigram(), training)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", [Plan(4, 1), Plan(4, 4)])
 def test_a_model_of_sequences_trains_to_no_mistake(train, plan):
     (cohort,) = krogh.sweep(trial_of(Successor()), seed=range(4))
@@ -144,6 +144,7 @@ def test_the_error_of_a_sequence_is_the_share_of_wrong_positions():
     np.testing.assert_array_equal(Successor().error(logits, truth), [0.5, 0.25])  # a tie and no number are mistakes
 
 
+@pytest.mark.slow
 def test_shares_are_held_against_the_threshold(train, one_by_one):
     """With accuracy 0.6 one symbol of three may be wrong, wherever it stands; the record holds the mean share."""
     (cohort,) = krogh.sweep(trial_of(Successor(), accuracy=0.6, check_every=1), seed=range(6))
@@ -159,6 +160,7 @@ def test_shares_are_held_against_the_threshold(train, one_by_one):
     assert any(error > 0.2 for error in errors)
 
 
+@pytest.mark.slow
 def test_cross_entropy_is_averaged_over_positions(train, one_by_one):
     """The loss of a round of one step at rate 0 is the mean over all positions of the batch."""
     trial = replaced(trial_of(Successor(), budget=1, check_every=1), "training.optimiser.rate", 0.0)
@@ -170,6 +172,7 @@ def test_cross_entropy_is_averaged_over_positions(train, one_by_one):
     assert record.loss == pytest.approx(float(jnp.mean(losses)), rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", [Plan(4, 1), Plan(16, 16)])
 def test_a_trial_may_be_judged_by_what_is_behind_its_examples(train, plan):
     (cohort,) = krogh.sweep(trial_of(Chain(CHAIN), error=0.01, budget=1000), seed=range(4))
@@ -181,6 +184,7 @@ def test_a_trial_may_be_judged_by_what_is_behind_its_examples(train, plan):
         assert 1 - record.accuracy == pytest.approx(np.mean(apart[x]), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_probes_see_the_chains_of_their_own_examples():
     """Chains differ from example to example, so the likelihood is right only where each is with its own sequence."""
     trial = krogh.Trial(

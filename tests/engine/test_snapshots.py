@@ -18,6 +18,7 @@ def kept(trial, snapshots=STEPS, **options):
     return krogh.Trial(trial.task, trial.model, trial.training, snapshots=snapshots, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", [Plan(4, 1), Plan(4, 4)])
 def test_a_snapshot_is_what_a_trial_that_stops_there_ends_with(train, lasting, plan):
     (stopped,) = krogh.sweep(lasting, training__stopping__budget=[20, 50, 200], seed=range(3))
@@ -32,6 +33,7 @@ def test_a_snapshot_is_what_a_trial_that_stops_there_ends_with(train, lasting, p
             assert snapshots[-1].tobytes() == found[seed].weights[name].tobytes()
 
 
+@pytest.mark.slow
 def test_in_a_block_each_trial_keeps_its_own_steps(train, base, in_blocks):
     """Sixty trials take turns in 32 slots: they stand at different steps, and some end before a snapshot."""
     (cohort,) = krogh.sweep(kept(base, (10, 60, 100, 500)), seed=range(60))
@@ -45,6 +47,7 @@ def test_in_a_block_each_trial_keeps_its_own_steps(train, base, in_blocks):
             np.testing.assert_allclose(record.snapshots["W"][1], until[place].weights["W"], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_curves_have_rows_at_snapshots(base, lasting):
     """Alone they are the only rows; beside `probe_every` they come between the others."""
     alone = krogh.run(krogh.sweep(kept(lasting, (20, 50), probes=MOVEMENT), seed=range(2)))
@@ -61,6 +64,7 @@ def test_curves_have_rows_at_snapshots(base, lasting):
         assert row["curve.step"] == sorted({0, min(50, row["steps"]), row["steps"]})
 
 
+@pytest.mark.slow
 def test_snapshots_leave_training_and_outcome_alone(train, base, one_by_one):
     (cohort,), (plain,) = (krogh.sweep(trial, seed=range(4)) for trial in (kept(base, (30,)), base))
     found, expected = (train(each, plan_override=one_by_one) for each in (cohort, plain))

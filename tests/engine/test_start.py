@@ -53,6 +53,7 @@ def begins(trial, kept=None):
 # Given weights.
 
 
+@pytest.mark.slow
 def test_training_starts_from_the_weights_that_are_given(short, kept):
     given = some_weights(short)
     first, last = begins(replaced(short, "start", Given(given)))
@@ -92,6 +93,7 @@ def test_weights_and_masks_are_data(short, train):
         assert np.abs(record.weights["W"] - start.weights["W"] * start.mask["W"]).max() < 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimiser", [krogh.Sgd(0.1, decay=0.1), krogh.Adam(0.05, decay=0.1, clip=1.0)])
 def test_masked_entries_are_nothing_and_stay_so(train, short, optimiser):
     mask = {"W": np.random.default_rng(0).integers(0, 2, (8, 6))}
@@ -101,6 +103,7 @@ def test_masked_entries_are_nothing_and_stay_so(train, short, optimiser):
     assert ((record.weights["W"] != 0) == (mask["W"] > 0)).all()
 
 
+@pytest.mark.slow
 def test_tables_do_not_show_weights(short):
     table = krogh.run(krogh.sweep(short, start=[Given(some_weights(short, seed)) for seed in range(2)]))
     assert table["start"].to_list() == ["given", "given"]

@@ -101,6 +101,7 @@ def varied(trial: krogh.Trial, seeds: range, **rules: list) -> list[krogh.Trial]
     return made
 
 
+@pytest.mark.slow
 def test_hinge_sgd_with_decay_online_and_any_rule(train, base, one_by_one):
     """40 examples: a prefix is read first. 55% ten times is the source's rule for narrow networks."""
     decaying = replaced(base, "training.optimiser.decay", 2e-3)
@@ -121,6 +122,7 @@ def test_hinge_full_batch_and_a_sample_as_long_as_the_prefix(train, full_batch, 
     )
 
 
+@pytest.mark.slow
 def test_a_sample_that_is_read_in_slices(train, base, one_by_one):
     sliced = replaced(base, "training.stopping.validation", 2000)
     compared(train, varied(sliced, range(6), accuracy=[1.0, 0.9995, 0.8]), one_by_one, {"converged"})
@@ -175,6 +177,7 @@ def test_one_wrong_input_counts_once(train, exact, one_by_one):
         assert record.accuracy == np.float32(31 / 32)
 
 
+@pytest.mark.slow
 def test_without_early_stopping_the_time_is_noted_and_the_budget_used(train, lasting, one_by_one):
     trials = varied(lasting, range(12), accuracy=[1.0, 0.9], consecutive=[1, 4], budget=[200, 200, 60])
     compared(train, trials, one_by_one, {"converged", "failed"})

@@ -18,10 +18,12 @@ from krogh.experiments.algebra.cyclic import CyclicAddition
 from krogh.experiments.algebra.norms import Norms
 from krogh.lab import Results, Tables
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
-from krogh.tasks.groups import cyclic as cyclic_group
-from krogh.theory.constructions.algebra_arrays import cyclic_network, memoriser_network
-from krogh.theory.margins import PairArrays, max_margin_cyclic, neuron_efficiency, normalised_margin
-from krogh.training.penalties import NeuronNorm
+from krogh.networks.groups.arrays import PairArrays
+from krogh.networks.groups.measures import neuron_efficiency, normalised_margin
+from krogh.networks.groups.written import cyclic_network, memoriser_network
+from krogh.programs.groups import cyclic as cyclic_group
+from krogh.theory.groups.maximum import max_margin_cyclic
+from krogh.training.losses import NeuronNorm
 
 # --- other solutions ------------------------------------------------------------------------------------------
 
@@ -202,6 +204,7 @@ NORM_CLAIMS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_norms_as_in_the_reference_are_reproduced():
     """From weights to figures."""
 

@@ -18,7 +18,7 @@ from krogh.experiments.algebra.certificates import Certificates, Settings
 from krogh.lab import Results, Tables
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.lab.experiment import measured_tables
-from krogh.tasks.groups import load_group
+from krogh.programs.groups import load_group
 
 EXPERIMENT = Certificates()
 SMALL = Settings(orders=(3, 9, 4), parities=(1, 4), groups=("S_3", "Z_2^2"), programs=("A_5",), draws=30)
@@ -133,8 +133,9 @@ def test_groups_on_the_wrong_side_of_the_condition_are_refused(changes, words):
 
 def test_a_network_of_noise_closes_nothing():
     """The numbers come from networks and not from theory: another network has another lower bound."""
-    from krogh.theory.constructions.algebra_groups import group_network
-    from krogh.theory.margins import PairArrays, certify
+    from krogh.networks.groups.arrays import PairArrays
+    from krogh.networks.groups.certificates import certify
+    from krogh.networks.groups.written import group_network
 
     best = group_network("S_3")
     noise = 0.1 * np.random.default_rng(0).standard_normal(best.U.shape)

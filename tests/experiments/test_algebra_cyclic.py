@@ -19,13 +19,15 @@ from krogh.experiments.algebra.common import MEASURES, addition_measures, relati
 from krogh.experiments.algebra.cyclic import CyclicAddition
 from krogh.lab import Claims, Tables, run_study
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
+from krogh.networks.groups.arrays import PairArrays
+from krogh.networks.groups.written import cyclic_network, cyclic_neuron, memoriser_network
+from krogh.probes.features.distance import margin_distance
+from krogh.probes.features.spectra import network_spectrum
+from krogh.programs.groups import cyclic as cyclic_group
 from krogh.report.read import read_study
-from krogh.tasks.groups import cyclic as cyclic_group
-from krogh.theory.constructions.algebra_arrays import cyclic_network, cyclic_neuron, memoriser_network
-from krogh.theory.features.distance import margin_distance
-from krogh.theory.features.parts import network_spectrum
-from krogh.theory.margins import PairArrays, finite_lambda, max_margin_cyclic
-from krogh.training.presets import MARGIN_PRESETS
+from krogh.theory.groups.finite import finite_lambda
+from krogh.theory.groups.maximum import max_margin_cyclic
+from krogh.training.training import MARGIN_PRESETS
 from krogh.values import describe
 
 P = 11
@@ -90,6 +92,7 @@ RELU = {f"relu-{word}" for word in ("power", "all-frequencies", "distance-neuron
 # --- verdicts -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_networks_as_the_source_has_them_are_reproduced():
     """From weights to figures."""
 
@@ -280,6 +283,7 @@ def test_relative_shares_are_ours_over_two_over_p_minus_one():
     np.testing.assert_allclose(relative_shares(network_spectrum(network, P), P), cubes / 142 * 5)
 
 
+@pytest.mark.slow
 def test_figures_hold_the_chosen_neurons_and_every_weight_vector():
     """Neurons of the least, median and largest power; histograms that sum to one; nothing for what diverged."""
     powers = (0.6, 0.95, 0.7, 0.8, 0.9)

@@ -15,15 +15,18 @@ from planted import verdicts as verdicts_of
 
 from krogh.engine import Trial
 from krogh.errors import KroghError
-from krogh.experiments.algebra import group, group_plan
+from krogh.experiments.algebra import common as group_plan
+from krogh.experiments.algebra import group
+from krogh.experiments.algebra.common import Plan, padded_doublings, plan_of
 from krogh.experiments.algebra.group import Composition, left_out, network_measures, theory_row
-from krogh.experiments.algebra.group_plan import Plan, padded_doublings, plan_of
 from krogh.lab import Tables
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
-from krogh.tasks.groups import Group, from_table, load_group
-from krogh.theory.constructions.algebra_groups import group_network
-from krogh.theory.margins import PairArrays, finite_lambda, max_margin_group
-from krogh.theory.representations import irrep_projectors
+from krogh.networks.groups.arrays import PairArrays
+from krogh.networks.groups.written import group_network
+from krogh.programs.groups import Group, from_table, load_group
+from krogh.theory.groups.finite import finite_lambda
+from krogh.theory.groups.irreps import irrep_projectors
+from krogh.theory.groups.maximum import max_margin_group
 from krogh.training import Online, Population, doublings
 
 EXPERIMENT = Composition()
@@ -419,6 +422,7 @@ def test_weights_of_the_optimum_make_a_report_that_is_reproduced():
     assert data["margin-S-3"]["step"].to_list() == [100, 200] * 6, "a logarithmic axis has no 0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["A_5", "Z_71"])
 def test_figures_draw_for_many_irreps_and_for_networks_that_diverged(name):
     settings = EXPERIMENT.settings("laptop", {"group": name, "seeds": 1})

@@ -14,9 +14,12 @@ from krogh.errors import KroghError
 from krogh.experiments.algebra.parity_features import MEASURES, ParityFeatures, parity_measures
 from krogh.lab import Tables
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
-from krogh.theory.constructions.algebra_arrays import parity_network
-from krogh.theory.margins import ParityProblem, PowerArrays, finite_lambda, max_margin_parity
-from krogh.training.presets import MARGIN_PRESETS
+from krogh.networks.groups.arrays import PowerArrays
+from krogh.networks.groups.written import parity_network
+from krogh.theory.groups.finite import finite_lambda
+from krogh.theory.groups.maximum import max_margin_parity
+from krogh.theory.groups.problems import ParityProblem
+from krogh.training.training import MARGIN_PRESETS
 from krogh.values import describe
 
 EXPERIMENT = ParityFeatures()

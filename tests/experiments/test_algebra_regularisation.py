@@ -16,8 +16,9 @@ from krogh.errors import KroghError
 from krogh.experiments.algebra.regularisation import DISTANCES, Regularisation, Settings, deviation, plans_of
 from krogh.lab import Tables
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
-from krogh.theory.constructions.algebra_groups import group_network
-from krogh.theory.margins import PairArrays, finite_lambda
+from krogh.networks.groups.arrays import PairArrays
+from krogh.networks.groups.written import group_network
+from krogh.theory.groups.finite import finite_lambda
 
 EXPERIMENT = Regularisation()
 LAMS = (1e-7, 1e-5, 1e-3, 3e-2)

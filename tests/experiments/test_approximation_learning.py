@@ -10,7 +10,8 @@ from krogh.errors import KroghError
 from krogh.experiments.approximation.circuit_learning import CircuitLearning, Settings, success
 from krogh.lab import Tables, figures
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
-from krogh.tasks.circuits import random_circuit, truth_table
+from krogh.programs.circuits.circuit import truth_table
+from krogh.programs.circuits.generators import random_circuit
 
 SETTINGS = Settings(trials=40)
 

@@ -13,20 +13,19 @@ import pytest
 
 from krogh.errors import KroghError
 from krogh.experiments.approximation import machine_fidelity, machine_noise, position_codes
-from krogh.experiments.approximation.machine_fidelity import Settings, _longest, _spread
-from krogh.experiments.approximation.machine_stepping import stepped
+from krogh.experiments.approximation.common import stepped
+from krogh.experiments.approximation.machine_fidelity import Settings, _longest, _spread, draw_trace, trace_table
 from krogh.experiments.approximation.position_codes import CODES, noise_radius, retrieval, score_gap, wrong_share
-from krogh.experiments.approximation.trace_drawing import draw_trace, trace_table
 from krogh.lab import Experiment, Results, Tables, figures
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.lab.experiment import measured_tables
+from krogh.networks.machines.checks import check_machine
+from krogh.networks.machines.compiled import compile_machine
+from krogh.networks.machines.running import run_machine, run_transformer
+from krogh.networks.margins.search import Scan
+from krogh.programs.machines.library import load_machine
+from krogh.programs.machines.running import trace
 from krogh.registry import EXPERIMENTS
-from krogh.tasks.machines import load_machine, trace
-from krogh.theory.all_layer import Scan
-from krogh.theory.compilers.machine_checks import check_machine
-from krogh.theory.compilers.machine_running import run_machine
-from krogh.theory.compilers.machines import compile_machine
-from krogh.theory.compilers.transformer import run_transformer
 
 Given = dict[str, pl.DataFrame]
 

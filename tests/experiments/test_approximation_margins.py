@@ -16,9 +16,11 @@ from krogh.experiments.approximation import bounds, chain, circuit_depth, circui
 from krogh.lab import Experiment, Figure, Results, Tables, figures
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.lab.experiment import measured_tables
-from krogh.tasks.circuits import and_ladder
-from krogh.theory.all_layer import flips, perturbation_norm, plain_margin, subject_of
-from krogh.theory.compilers import compile_circuit, dense_parameters
+from krogh.networks.circuits import compile_circuit
+from krogh.networks.margins.report import subject_of
+from krogh.networks.relu import dense_parameters
+from krogh.programs.circuits.generators import and_ladder
+from krogh.theory.programs.margin import flips, perturbation_norm, plain_margin
 
 Given = dict[str, pl.DataFrame]
 
@@ -251,7 +253,7 @@ def test_inputs_differ_and_machines_decide_both_ways():
 
 
 def subject_of_machine(name: str) -> tuple[int, ...]:
-    from krogh.theory.compilers.machine_running import run_machine
+    from krogh.networks.machines.running import run_machine
 
     outputs = run_machine(perturbations.compiled_machine(name), perturbations.MACHINES[name]).output
     assert set(np.abs(outputs)) == {1.0}

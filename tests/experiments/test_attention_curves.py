@@ -121,6 +121,7 @@ def changed(tables: Tables[Any], name: str, **columns: Any) -> Tables[Any]:
     return Tables(tables.settings, {**tables, name: tables[name].with_columns(**columns)})
 
 
+@pytest.mark.slow
 def test_curves_like_the_sources_are_reproduced(tmp_path, monkeypatch):
     experiment, tables = curves(
         lambda m, replicate, restart: 1.0 if m == 60 or replicate % 5 == 0 else 0.7 + 0.01 * restart,
@@ -266,6 +267,7 @@ def test_one_sizeable_irrelevant_weight_counts(monkeypatch):
     assert found["irrelevant-weight-dropout-0.1"] == NOT_REPRODUCED and found["relevant-mass-dropout-0.1"] == REPRODUCED
 
 
+@pytest.mark.slow
 def test_the_networks_are_looked_at_on_their_own_hold_out_samples(tmp_path):
     experiment = AttentionWeights()
     settings = experiment.settings("smoke")

@@ -24,7 +24,7 @@ from krogh.lab import Claim, Curve, Experiment, Results, Tables, figures, run_st
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.lab.fits import fit_growth
 from krogh.lab.sample_complexity import crossings
-from krogh.models.sparse_transformer import SparseTransformer
+from krogh.models.transformer import SparseTransformer
 from krogh.tasks.consistency import consistent_sets
 
 Rate = Callable[[Any, int], float]

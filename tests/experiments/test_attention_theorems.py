@@ -11,18 +11,17 @@ import polars as pl
 import pytest
 from matplotlib.figure import Figure as Drawing
 
-import krogh.experiments.attention  # noqa: F401  files them
 from krogh.errors import KroghError
 from krogh.experiments.attention import capacity, coherence, shattering, statistical_floor
 from krogh.experiments.attention.constructions import NORMS, growth_rates, growth_rows
 from krogh.lab import Results, Tables, figures, run_study
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.lab.experiment import measured_tables
+from krogh.networks.sparse_heads import LEAST_ATTENTION
 from krogh.registry import EXPERIMENTS
 from krogh.report import write_report
 from krogh.tasks.consistency import unique_probability
-from krogh.theory import attention_lipschitz
-from krogh.theory.constructions.shattering_heads import LEAST_ATTENTION
+from krogh.theory.attention import lipschitz as attention_lipschitz
 
 NAMES = (
     "attention/constructions",
@@ -140,6 +139,7 @@ def growth_table(symmetric: Any, general: Any) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=NORMS, orient="row")
 
 
+@pytest.mark.slow
 def test_laws_of_norms_are_told_from_others():
     tables = tables_of("attention/constructions", **SMALL)
     right = {
@@ -168,6 +168,7 @@ def test_growth_rates_of_the_relus_are_those_of_the_proof():
 # --- shattering ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_shattering_holds_at_the_sources_norm():
     changes = {"lengths": (2, 4, 8, 16, 32, 64), "fixed": (10.0,)}
     tables = tables_of("attention/shattering", **changes)

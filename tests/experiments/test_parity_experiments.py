@@ -336,6 +336,7 @@ def test_a_smoke_run_of_the_histogram(tmp_path):
     assert shares.sum() == pytest.approx(table["convergence_time"].is_not_null().mean())
 
 
+@pytest.mark.slow
 def test_curves_come_back_from_the_store_as_they_were_measured(tmp_path):
     changes = {"panels": ("polynet",), "budget": 300, "seeds": 3, "validation": 64}
     study = run_study(EXPERIMENTS["parity/training-curves"](), "smoke", tmp_path, changes=changes)

@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-import krogh.experiments  # noqa: F401  files them
 from krogh.engine import Trial
 from krogh.experiments.qstr import common, evaluation_law, sample_complexity
 from krogh.lab import Claim, Tables, figures, run_study
@@ -90,6 +89,7 @@ SIMPLE = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_published_values_are_reproduced():
     tables = planted(FIGURE, published, spread=0.02)
     assert verdicts(FIGURE, tables) == dict.fromkeys(GENERAL | SIMPLE, REPRODUCED)
@@ -138,6 +138,7 @@ def test_growth_by_more_than_sixty_percent_is_not_reproduced():
     assert found["simple-recurrent-growth"] == found["simple-transformer-growth"] == NOT_REPRODUCED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes, reason",
     [

@@ -21,7 +21,7 @@ from krogh.lab import Experiment, Results, Tables, figures, run_study
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.lab.experiment import measured_tables
 from krogh.registry import EXPERIMENTS
-from krogh.theory.predictions.token_limits import head_floor
+from krogh.theory.tokens.limits import head_floor
 
 NAMES = ("qstr/heads", "qstr/span", "qstr/recurrent-width", "qstr/norm-competition", "qstr/length")
 

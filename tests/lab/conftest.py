@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from krogh import registry
 from krogh.lab import Study, run_study
 from krogh.registry import EXPERIMENTS
 
@@ -20,7 +19,7 @@ PLUGIN = Path(__file__).parents[1] / "plugin"
 
 @pytest.fixture(scope="session")
 def tiny() -> Iterator[ModuleType]:
-    registry.load()
+    EXPERIMENTS.load()
     filed = dict(EXPERIMENTS._things)
     name = "tiny_lab_for_tests"  # another name than that under which it is installed
     specification = importlib.util.spec_from_file_location(name, PLUGIN / "tiny_lab.py")

@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from krogh import registry
 from krogh.errors import KroghError
 from krogh.lab import Experiment, experiment, setting
 from krogh.lab.curves import times_of
@@ -45,7 +44,7 @@ class Knobbed(Experiment[Knobs]):
 
 @pytest.fixture
 def unfiled():
-    registry.load()
+    EXPERIMENTS.load()
     filed = dict(EXPERIMENTS._things)
     yield
     EXPERIMENTS._things.clear()

@@ -181,6 +181,7 @@ study.run_study(tiny_lab.Tiny(), "smoke", out, show=show)
 """
 
 
+@pytest.mark.slow
 def test_killed_at_the_worst_moments_and_resumed(reference, tiny, tmp_path, monkeypatch):
     """Each run picks up after the kill before it; the table is that of a run that was never killed."""
     folder = tmp_path / "tiny" / "parity"
@@ -202,6 +203,7 @@ def test_killed_at_the_worst_moments_and_resumed(reference, tiny, tmp_path, monk
     assert len(visible) == 2
 
 
+@pytest.mark.slow
 def test_records_of_an_earlier_version_of_the_experiment_are_not_mixed_in(copied, reference, tiny, monkeypatch):
     """An author who edits the trials of an experiment, not its settings, gets the new trials and only those."""
 
@@ -217,6 +219,7 @@ def test_records_of_an_earlier_version_of_the_experiment_are_not_mixed_in(copied
     assert edited.summary["engine"]["trials"] == 24 and edited.claims[0].trials == 24
 
 
+@pytest.mark.slow
 def test_a_trial_asked_for_twice_is_trained_once_and_has_two_rows(copied, tiny, monkeypatch):
     class Doubled(tiny.Tiny):
         def trials(self, settings):
@@ -273,6 +276,7 @@ def test_labels_are_columns_and_networks_are_found_by_them(weighed, tiny):
     assert len(list(results.networks())) == 8
 
 
+@pytest.mark.slow
 def test_what_is_measured_is_kept_and_made_once(copied, reference, tiny, monkeypatch):
     made = []
 
@@ -585,6 +589,7 @@ def own(tiny, tmp_path, monkeypatch):
     return module.Own(), path
 
 
+@pytest.mark.slow
 def test_trials_of_an_edited_task_are_not_reused_in_silence(own, tmp_path, monkeypatch):
     experiment, path = own
     out, asked = tmp_path / "out", trained(monkeypatch)

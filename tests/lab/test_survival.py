@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from krogh.errors import KroghError
-from krogh.lab.survival import ecdf, kaplan_meier
+from krogh.lab.times import ecdf, kaplan_meier
 
 INF = math.inf
 some_times = st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.0, 10.0, INF]), min_size=1, max_size=12)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from krogh.errors import KroghError
 from krogh.lab.estimate import median_time
-from krogh.lab.survival import dkw_width
 from krogh.lab.times import (
+    dkw_width,
     early_luck,
     geometric_p_value,
     intraclass_correlation,

@@ -136,6 +136,7 @@ def tickets(tiny):
     return Tickets
 
 
+@pytest.mark.slow
 def test_children_begin_with_what_their_parents_left(tickets, tmp_path):
     experiment, changes = tickets(), {"widths": (8,), "seeds": 3, "budget": 60}
 

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from krogh.models import DisjointPolyNet, Neuron, PolyNet, activations
+from krogh.models import DisjointPolyNet, Neuron, PolyNet
+from krogh.models import parts as activations
 
 DEGREES = range(1, 9)
 WAVES = activations.NEURON_ACTIVATIONS

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from krogh.errors import KroghError
-from krogh.models.attention_blocks import AttentionBlocks, attention_block, attention_blocks
+from krogh.models.attention import AttentionBlocks, attention_block, attention_blocks
 from krogh.registry import MODELS
 from krogh.tasks import Parity
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from krogh.errors import KroghError
-from krogh.models.attention_heads import (
+from krogh.models.attention import (
     ACTIVATIONS,
     activation_of,
     attend,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from krogh.errors import KroghError
-from krogh.models.attention_mlp import MAPPINGS, READOUTS, AttentionMlp
+from krogh.models.attention import MAPPINGS, READOUTS, AttentionMlp
 from krogh.registry import MODELS
 from krogh.tasks import Parity, bases
 
@@ -106,6 +106,7 @@ def test_the_three_readouts_have_the_weights_they_use():
     assert "E" not in jax.eval_shape(lambda: small(mapping="bag").init(KEY, TASK))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mapping", ["deterministic", "bag"])
 def test_fixed_embeddings_start_as_a_basis_and_are_not_trained(mapping):
     model = small(mapping=mapping, embedding=19)

@@ -10,7 +10,7 @@ import pytest
 
 from krogh.errors import KroghError
 from krogh.models import Mlp
-from krogh.models.initialisers import INITIALISERS, initialise
+from krogh.models.parts import INITIALISERS, initialise
 from krogh.tasks import Parity
 
 KEY = jax.random.key(11)

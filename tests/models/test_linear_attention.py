@@ -11,7 +11,7 @@ import pytest
 from support import in_double, random_params
 
 from krogh.errors import KroghError
-from krogh.models.linear_attention import LinearAttention, positive
+from krogh.models.token_attention import LinearAttention, positive
 from krogh.tasks import Parity
 from krogh.tasks.links import LinearLink, unit_vector
 from krogh.tasks.token_regression import TokenRegression

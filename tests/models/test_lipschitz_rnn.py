@@ -10,7 +10,7 @@ import pytest
 from support import random_params
 
 from krogh.errors import KroghError
-from krogh.models.lipschitz_rnn import LipschitzRnn, projection_norm, readout_lipschitz, storage_ratio
+from krogh.models.residual_rnn import LipschitzRnn, projection_norm, readout_lipschitz, storage_ratio
 from krogh.registry import MODELS
 from krogh.tasks import Parity
 from krogh.tasks.token_regression import TokenRegression

@@ -8,7 +8,7 @@ import pytest
 from support import random_params
 
 from krogh.errors import KroghError
-from krogh.models.merged_attention import MergedAttention
+from krogh.models.token_attention import MergedAttention
 from krogh.registry import MODELS
 from krogh.tasks import Parity
 from krogh.tasks.codes import sign_codes

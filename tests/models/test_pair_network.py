@@ -11,7 +11,7 @@ import pytest
 
 from krogh.errors import KroghError
 from krogh.models import HomogeneousNetwork, PairNetwork
-from krogh.models.homogeneous import network_norm, neuron_norms, power
+from krogh.models.two_layer import network_norm, neuron_norms, power
 from krogh.tasks import GroupComposition, Parity
 from krogh.tasks.composition import every_pair
 from krogh.training.losses import cross_entropy

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from krogh.models import recurrence
-from krogh.models.recurrence import GATES
+from krogh.models import recurrent as recurrence
+from krogh.models.recurrent import GATES
 
 
 @pytest.mark.parametrize("cell", ["gru", "relu", pytest.param("lstm", marks=pytest.mark.slow)])

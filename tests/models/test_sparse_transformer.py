@@ -13,10 +13,10 @@ from scipy.special import erf, softmax
 
 from krogh.errors import KroghError
 from krogh.models import SparseTransformer
-from krogh.models.dropout import kept
-from krogh.models.sparse_transformer import ATTENTION, EMBEDDING, HIDDEN, MATRICES, MIXED
+from krogh.models.parts import kept
+from krogh.models.transformer import ATTENTION, EMBEDDING, HIDDEN, MATRICES, MIXED
 from krogh.tasks import Parity, SparseBoolean
-from krogh.tasks.mixing import mixed
+from krogh.tasks.bits import mixed
 
 SIZE, N, D, HEADS = 5, 7, 12, 3
 TASK = Parity(n=N, k=2)
@@ -103,6 +103,7 @@ def test_tables_tokens_and_numpy_agree_without_dropout(name):
     assert np.ptp(expected) > 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rates", [(0.3, 0.0), (0.0, 0.3), (0.3, 0.2)], ids=str)
 def test_dropout_acts_where_the_source_says(rates):
     """On embeddings, attention probabilities (after the softmax) and both outputs of the block; never in `predict`."""
@@ -228,6 +229,7 @@ def test_fixed_positions_get_no_gradient_and_everything_else_does(embedding_drop
         assert name == "bk" or np.abs(trained[name]).max() > 1e-4, name
 
 
+@pytest.mark.slow
 def test_a_tied_readout_trains_the_embedding():
     """The read-out's part of the gradient of E: without it E_1 - E_0 would be pulled by the inputs alone."""
     model = MODELS["tied"]

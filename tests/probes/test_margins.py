@@ -12,10 +12,9 @@ import pytest
 from krogh.errors import KroghError
 from krogh.models import Mlp, PairNetwork, PowerNetwork
 from krogh.probes import Margin, Moment, NeuronEfficiency
-from krogh.probes.margins import kept_neurons, median_of
-from krogh.probes.population import over_population
+from krogh.probes.margins import kept_neurons, median_of, over_population
+from krogh.programs.groups import symmetric
 from krogh.tasks import GroupComposition, Parity, ParityClasses
-from krogh.tasks.groups import symmetric
 
 QUICK = {"xla_backend_optimization_level": 0}  # compiling costs more here than running
 

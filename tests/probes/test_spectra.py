@@ -11,8 +11,8 @@ from krogh.errors import KroghError
 from krogh.models import PairNetwork, PowerNetwork
 from krogh.probes import FourierPower, IrrepPower, Moment, NeuronCounts, NeuronShares, frequency_kernels
 from krogh.probes.spectra import spectrum
+from krogh.programs.groups import from_table, symmetric
 from krogh.tasks import GroupComposition, ParityClasses
-from krogh.tasks.groups import from_table, symmetric
 
 QUICK = {"xla_backend_optimization_level": 0}  # compiling costs more here than running
 

@@ -72,6 +72,7 @@ def test_a_name_with_folders_is_refused(name: str, tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_importing_the_style_does_not_import_matplotlib() -> None:
     heavy = {"matplotlib", "jinja2"}
     code = f"import sys, krogh.lab.figures, krogh.report; print(sorted({heavy!r} & set(sys.modules)))"

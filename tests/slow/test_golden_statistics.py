@@ -17,11 +17,6 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _loaded() -> None:
-    registry.load()
-
-
 def test_medians_of_the_scaling_study(tmp_path):
     """The committed median of a point splits this run's times in half, up to chance (sign test, 15 points)."""
     ks, ns, seeds = (3, 4, 5), (10, 15, 20, 25, 30), 100

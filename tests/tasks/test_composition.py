@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from krogh.errors import KroghError
+from krogh.programs.groups import cyclic, symmetric
 from krogh.tasks import ClassificationTask, GroupComposition, margins
 from krogh.tasks.composition import every_pair
-from krogh.tasks.groups import cyclic, symmetric
 from krogh.values import describe, replaced, structure_of
 
 ANY = [[2, 2, 0], [1, 2, 2], [2, 0, 2]]

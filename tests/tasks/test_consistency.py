@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from krogh.errors import KroghError
-from krogh.tasks import consistency, gates
+from krogh.tasks import consistency
+from krogh.tasks import sparse_boolean as gates
 from krogh.tasks.consistency import consistent_sets, identifies, unique_probability
 
 SIZE, N = 12, 7

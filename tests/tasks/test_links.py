@@ -10,15 +10,7 @@ import numpy as np
 import pytest
 
 from krogh.errors import KroghError
-from krogh.tasks.links import (
-    RIDGES,
-    CentredSquareLink,
-    LinearLink,
-    MeanLink,
-    RidgeLink,
-    TwoLayerLink,
-    unit_vector,
-)
+from krogh.tasks.links import RIDGES, CentredSquareLink, LinearLink, MeanLink, RidgeLink, TwoLayerLink, unit_vector
 from krogh.values import describe, structure_of
 
 RANDOM = np.random.default_rng(0)

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from krogh.errors import KroghError
-from krogh.tasks import DisjointParity, Parity, ParityControl, signs
+from krogh.tasks import DisjointParity, Parity, ParityControl
+from krogh.tasks import bits as signs
 
 KEY = jax.random.key(5)
 LENGTHS = [1, 31, 32, 33, 64, 100]

@@ -11,19 +11,12 @@ import numpy as np
 import pytest
 
 from krogh.errors import KroghError
-from krogh.tasks import gates, signs
+from krogh.tasks import bits as signs
+from krogh.tasks import sparse_boolean as gates
 from krogh.tasks import sparse_boolean as module
-from krogh.tasks.biased_bits import DIGIT_STREAM, biased
+from krogh.tasks.bits import DIGIT_STREAM, biased
 from krogh.tasks.consistency import consistent_sets
-from krogh.tasks.sparse_boolean import (
-    Bits,
-    SparseBoolean,
-    exact_error,
-    gate,
-    sparse_and,
-    sparse_or,
-    sparse_xor,
-)
+from krogh.tasks.sparse_boolean import Bits, SparseBoolean, exact_error, gate, sparse_and, sparse_or, sparse_xor
 from krogh.values import describe, replaced, structure_of
 
 KEY = jax.random.key(17)
@@ -220,6 +213,7 @@ def host_sets(task: SparseBoolean, words: np.ndarray, m: int) -> int:
     return len(consistent_sets(1.0 - 2.0 * bits, valued(task, bits), task.s, task.table))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "s", "m"), [("and", 3, 13), ("or", 2, 9), ("nand", 1, 3), ("nor", 3, 13)])
 def test_a_unique_sample_is_the_first_that_one_set_alone_fits(name, s, m):
     """Attempt after attempt is counted on the host; the device must stop at the same one."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from krogh.errors import KroghError
-from krogh.theory import norms
+from krogh.theory import numerics as norms
 
 M = np.array([[3.0, 0.0, -1.0], [4.0, 2.0, 1.0]])
 

@@ -17,7 +17,7 @@ from krogh.errors import KroghError
 from krogh.models import Mlp, PairNetwork, PowerNetwork
 from krogh.tasks import GroupComposition, Parity, ParityClasses
 from krogh.training import EuclideanNorm, NeuronNorm, Online, Population, Sgd, Stopping, Training
-from krogh.training.penalties import euclidean_norm
+from krogh.training.losses import euclidean_norm
 from krogh.values import columns, describe, replaced
 
 RELU, CUBE = PairNetwork(3, "relu"), PairNetwork(3)
@@ -38,6 +38,7 @@ def naive_norm(params: dict, a: float, b: float) -> float:
     return total ** (1 / b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("a", "b", "r"), [(2, 3, 3), (2, 3, 1), (2, 2, 2), (1, 3, 3), (2, 1, 1), (3, 2, 5), (2, 1.5, 3)]
 )
@@ -86,6 +87,7 @@ def _stepped(one: Trial):
 stepped = jax.jit(_stepped, compiler_options={"xla_backend_optimization_level": 0})  # compiling costs more than running
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("regime", [Population(), Online(7)])
 def test_a_step_of_training_follows_the_penalty(regime):
     """θ' = θ - η(∇ + λν‖ω‖^{ν-2} ω), and the penalty is part of the loss."""

@@ -13,7 +13,6 @@ from krogh.lab.study import run_study
 
 def histogram_study(trials: int = 1_000_000) -> dict[str, Any]:
     """Wall-clock seconds of the whole study, its engine accounting and the peak memory of the process."""
-    registry.load()
     experiment = registry.EXPERIMENTS["parity/histogram"]()
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()

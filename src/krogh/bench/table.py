@@ -11,7 +11,7 @@ from krogh.bench import baselines, workload
 from krogh.bench.million import histogram_study
 from krogh.bench.workload import Measured
 from krogh.errors import require
-from krogh.lab.provenance import device_in_words, versions
+from krogh.lab.sources import device_in_words, versions
 from krogh.lab.store import write_atomically
 
 

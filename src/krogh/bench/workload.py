@@ -14,9 +14,9 @@ import jax
 import numpy as np
 
 from krogh.engine import Trial, Trials, Usage, run_cohort, sweep
+from krogh.engine.executor import lanes_here
 from krogh.engine.lane import Lane, Waiting
 from krogh.engine.memory import plan
-from krogh.engine.run import lanes_here
 from krogh.models import Mlp
 from krogh.tasks import Parity
 from krogh.training import Online, Sgd, Stopping, Training

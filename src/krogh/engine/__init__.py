@@ -21,10 +21,10 @@ The engine knows trials, not experiments.
 """
 
 from krogh.engine.cohort import Trials, stack, sweep
+from krogh.engine.executor import run_cohort, run_cohorts
 from krogh.engine.inheriting import Weights
 from krogh.engine.lane import Usage
 from krogh.engine.records import run
-from krogh.engine.run import run_cohort, run_cohorts
 from krogh.engine.start import FINAL, Drawn, Given, Inherited, Pruning, Start
 from krogh.engine.trial import Trial
 

@@ -22,9 +22,9 @@ import polars as pl
 
 from krogh.engine.checking import CONVERGED, OUTCOMES
 from krogh.engine.cohort import Trials, stack
+from krogh.engine.executor import run_cohorts
 from krogh.engine.inheriting import Weights
 from krogh.engine.lane import Finished, Usage
-from krogh.engine.run import run_cohorts
 from krogh.engine.trial import Trial
 from krogh.errors import require
 from krogh.values import structure_of

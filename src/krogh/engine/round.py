@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt32
 from krogh.engine.start import masked
 from krogh.engine.trial import Trial
 from krogh.models.base import Parameters
-from krogh.tasks.mixing import GOLDEN, mixed
+from krogh.tasks.bits import GOLDEN, mixed
 from krogh.training.losses import find_loss
 
 GROUP, GROUP_SHARE = 8, 16  # trials of a block that need something of their own are served in groups of such a size

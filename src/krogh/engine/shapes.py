@@ -16,8 +16,7 @@ import numpy as np
 
 from krogh.errors import require
 from krogh.models.base import Model
-from krogh.tasks.base import Examples, Task
-from krogh.tasks.classification import ClassificationTask
+from krogh.tasks.base import ClassificationTask, Examples, Task
 from krogh.training.training import OF_CLASSES
 from krogh.values import Value
 

@@ -11,6 +11,8 @@ leads to the module that defines `Mlp`, not to everything in `krogh`. Prediction
 the names under which they are registered.
 
 A digest is of the syntax tree without docstrings, so that comments and layout do not count.
+
+Where results come from: versions, device, time.
 """
 
 from __future__ import annotations
@@ -22,16 +24,45 @@ import hashlib
 import importlib.util
 import inspect
 import os
+import platform
 import sys
 import sysconfig
 import textwrap
 import types
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from importlib.machinery import ModuleSpec, PathFinder
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from krogh import registry
+
+PACKAGES = ("krogh", "jax", "jaxlib", "equinox", "numpy", "scipy", "polars", "matplotlib", "torch")
+
+
+def versions() -> dict[str, str]:
+    """Versions of what computed the results."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def device_in_words() -> str:
+    devices = jax.local_devices()
+    kind = devices[0].device_kind if devices[0].platform != "cpu" else f"CPU, {os.cpu_count()} cores"
+    return kind if len(devices) == 1 else f"{len(devices)} × {kind}"
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
 
 NO_SOURCE = "no source"
 _NAMED = (registry.PREDICTIONS, registry.CONSTRUCTIONS)

@@ -33,10 +33,9 @@ from krogh.lab.claims import Claim
 from krogh.lab.collecting import Progress, train
 from krogh.lab.experiment import TRIALS, Experiment, Tables
 from krogh.lab.folder import SCHEMA, check_folder, locked, made, read_study, refusing, unfinished
-from krogh.lab.provenance import device_in_words, now, versions
 from krogh.lab.results import Results
 from krogh.lab.sources import changes as source_changes
-from krogh.lab.sources import measure_sources, trial_sources
+from krogh.lab.sources import device_in_words, measure_sources, now, trial_sources, versions
 from krogh.lab.store import Store, temporary_beside, write_json, write_parquet
 from krogh.registry import EXPERIMENTS
 from krogh.values import digest

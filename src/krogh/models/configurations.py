@@ -9,10 +9,9 @@ from collections.abc import Callable
 
 from krogh.errors import require_integer, unknown
 from krogh.models.base import Model
-from krogh.models.mlp import Mlp, power_mlp
-from krogh.models.neuron import Neuron
 from krogh.models.polynet import PolyNet
 from krogh.models.transformer import ParityTransformer
+from krogh.models.two_layer import Mlp, Neuron, power_mlp
 
 _NEURONS = ("zigzag", "polynomial", "infinite-zigzag", "sine")
 

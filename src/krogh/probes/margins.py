@@ -6,27 +6,50 @@
 
 ψ' is a neuron's class-weighted margin, its output at the label less its outputs at the wrong labels averaged with
 weights τ (section 7.3.2). For a group the wrong label (ab)c has the weight τ_c of its offset c.
+
+A look at every input of a task, in slices: memory stays bounded however many there are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from krogh.errors import require
 from krogh.models.base import Model
-from krogh.models.homogeneous import EXACT, HomogeneousNetwork, network_norm, neuron_norms
+from krogh.models.two_layer import EXACT, HomogeneousNetwork, network_norm, neuron_norms
 from krogh.probes.base import Moment, Probe, probe
-from krogh.probes.population import over_population
-from krogh.tasks.base import Examples, Task
-from krogh.tasks.classification import ClassificationTask, margins
+from krogh.tasks.base import ClassificationTask, Examples, Task, margins
 from krogh.tasks.composition import GroupComposition
-from krogh.training.losses import cross_entropy
-from krogh.training.penalties import check_powers, real
+from krogh.training.losses import check_powers, cross_entropy, real
 from krogh.values import AnyArray, data, plain, structure, traced
+
+SLICE = 1024
+
+
+def over_population(task: Task, measure: Callable[[Examples, Bool[Array, " width"]], Any], slice_: int = SLICE) -> Any:
+    """`measure` of every slice of the population, with a leading axis of slices.
+
+    Its second argument says which rows belong to the slice: the last one is filled up by repeating the first input.
+    """
+    raw, size = task.population(), task.population_size
+    assert size is not None
+    if size <= slice_:
+        alone = measure(task.decode(raw), jnp.ones(size, bool))
+        return jax.tree.map(lambda leaf: leaf[None], alone)
+    slices = -(-size // slice_)
+    width = -(-size // slices)
+    rows = np.arange(slices * width)
+    chosen = np.where(rows < size, rows, 0).reshape(slices, width)
+    parts = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[chosen]), raw)
+    own = jnp.asarray((rows < size).reshape(slices, width))
+    return jax.lax.map(lambda part: measure(task.decode(part[0]), part[1]), (parts, own))
+
 
 LEAST_NORM = 1e-30
 KEPT = 0.1

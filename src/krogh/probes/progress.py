@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from krogh.errors import require
 from krogh.models.base import Model
-from krogh.models.power_network import PowerNetwork
+from krogh.models.two_layer import PowerNetwork
 from krogh.probes.base import Moment, Probe, probe
 from krogh.tasks.base import Task
 from krogh.tasks.parity import AbstractParity

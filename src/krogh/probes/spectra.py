@@ -23,8 +23,7 @@ from jaxtyping import Array, Float, Int
 
 from krogh.errors import require
 from krogh.models.base import Model
-from krogh.models.homogeneous import EXACT, neuron_norms
-from krogh.models.pair_network import LAYERS, PairNetwork
+from krogh.models.two_layer import EXACT, LAYERS, PairNetwork, neuron_norms
 from krogh.probes.base import Moment, Probe, probe
 from krogh.probes.margins import KEPT, LEAST_NORM, check_share, kept_neurons, median_of, quotients
 from krogh.tasks.base import Task

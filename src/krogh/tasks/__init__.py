@@ -4,16 +4,17 @@ A task lives in one module here and registers itself with `@task("name")`. Nothi
 network is trained. The contract is `Task` in `base.py`.
 """
 
-from krogh.tasks.base import Examples, Task, task
+from krogh.programs.circuits.circuit import Circuit
+from krogh.programs.circuits.files import load_circuit
+from krogh.programs.circuits.layers import LayeredCircuit
+from krogh.programs.groups import Group, load_group
+from krogh.tasks.base import ClassificationTask, Examples, Task, margins, task
 from krogh.tasks.boolean import BooleanTask
-from krogh.tasks.circuits import Circuit, CircuitFunction, LayeredCircuit, circuit_function, load_circuit
-from krogh.tasks.classification import ClassificationTask, margins
+from krogh.tasks.circuit_function import CircuitFunction, circuit_function
 from krogh.tasks.codes import coherence, paper_dimension, sign_codes
 from krogh.tasks.composition import GroupComposition
-from krogh.tasks.groups import Group, load_group
 from krogh.tasks.links import CentredSquareLink, LinearLink, MeanLink, RidgeLink, TwoLayerLink
-from krogh.tasks.parity import DisjointParity, Parity, ParityControl
-from krogh.tasks.parity_classes import ParityClasses
+from krogh.tasks.parity import DisjointParity, Parity, ParityClasses, ParityControl
 from krogh.tasks.sparse_boolean import SparseBoolean, gate, sparse_and, sparse_or, sparse_xor
 from krogh.tasks.token_regression import TokenRegression
 

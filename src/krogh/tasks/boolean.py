@@ -14,7 +14,7 @@ from equinox import AbstractVar
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, UInt32
 
 from krogh.errors import require
-from krogh.tasks import signs
+from krogh.tasks import bits as signs
 from krogh.tasks.base import Examples, Task
 from krogh.values import AnyArray
 

@@ -16,10 +16,8 @@ import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from krogh.errors import require
-from krogh.tasks.base import Examples, task
-from krogh.tasks.classification import ClassificationTask
-from krogh.tasks.group_laws import whole_table
-from krogh.tasks.groups import Group, cyclic, from_table, load_group
+from krogh.programs.groups import Group, cyclic, from_table, load_group, whole_table
+from krogh.tasks.base import ClassificationTask, Examples, task
 from krogh.values import AnyArray, data, structure, traced
 
 UNNAMED = "table"

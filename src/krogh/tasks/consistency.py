@@ -21,7 +21,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from krogh.errors import require, require_integer
-from krogh.tasks import gates, signs
+from krogh.tasks import bits as signs
+from krogh.tasks import sparse_boolean as gates
 from krogh.values import AnyArray
 
 CANDIDATES = 128

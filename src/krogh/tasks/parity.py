@@ -1,4 +1,8 @@
-"""Sparse parities: chi_S(x) = ∏_{i in S} x_i of uniform signs x (dissertation, §5.2, §B.1.1).
+"""Sparse parity as two classes, on the whole cube (dissertation, section 7.5).
+
+x ∈ {±1}^n, y = ∏_{j in S} x_j; class 0 is y = +1 and class 1 is y = -1. The parity of one logit is in `parity.py`.
+
+Sparse parities: chi_S(x) = ∏_{i in S} x_i of uniform signs x (dissertation, §5.2, §B.1.1).
 
 parity             any support S, label noise p (§B.3.6)
 disjoint-parity    one relevant coordinate in each of k blocks (§5.4.2)
@@ -10,14 +14,16 @@ import math
 import operator
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from equinox import AbstractVar
-from jaxtyping import Array, Float, Int, UInt32
+from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 
 from krogh.errors import KroghError, require, require_integer
-from krogh.tasks import signs
-from krogh.tasks.base import Task, task
-from krogh.tasks.boolean import BooleanTask
+from krogh.tasks import bits as signs
+from krogh.tasks.base import ClassificationTask, Examples, Task, task
+from krogh.tasks.boolean import MAX_ENUMERATION, BooleanTask
 from krogh.values import AnyArray, data, replaced, structure, traced
 
 
@@ -213,3 +219,52 @@ class ParityControl(AbstractParity):
     @classmethod
     def example(cls) -> "ParityControl":
         return cls(n=8, support=(0, 3))
+
+
+@task("parity-classes")
+class ParityClasses(ClassificationTask):
+    """(n,k)-parity with support S (first k coordinates unless given) and two logits."""
+
+    n: int = structure()
+    k: int = structure()
+    support: Int[AnyArray, " k"] = data(np.int32)
+
+    def __init__(self, n: int, k: int | None = None, support: Any = None):
+        inner = Parity(n, k, support)
+        self.n, self.k, self.support = inner.n, inner.k, inner.support
+
+    @property
+    def classes(self) -> int:
+        return 2
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        return (self.n,)
+
+    def draw(self, key: PRNGKeyArray, size: int) -> UInt32[Array, "size words"]:
+        return jax.random.bits(key, (size, signs.words(self.n)), jnp.uint32)
+
+    def decode(self, raw: UInt32[AnyArray, "size words"]) -> Examples:
+        sign = signs.parity(raw, signs.support_mask(self.support, self.n))
+        y = (sign < 0).astype(jnp.int32)
+        return Examples(signs.unpack(raw, self.n), y, y)
+
+    @property
+    def population_size(self) -> int | None:
+        return 2**self.n if self.n <= MAX_ENUMERATION else None
+
+    def population(self) -> UInt32[np.ndarray, "size words"]:
+        listable = self.population_size
+        require(listable, f"the cube can be listed for n ≤ {MAX_ENUMERATION}; got n={self.n} (use a sample instead)")
+        return signs.cube(self.n)
+
+    def limits(self) -> dict[str, float]:
+        """As for one logit: samples ~ log2 C(n, k), statistical queries ~ C(n, k)."""
+        return Parity(self.n, self.k).limits()
+
+    def baselines(self) -> dict[str, float]:
+        return Parity(self.n, self.k).baselines()
+
+    @classmethod
+    def example(cls) -> "ParityClasses":
+        return cls(n=6, support=(1, 2, 4))

@@ -4,14 +4,11 @@ All are values whose numbers are arrays, so that a cohort may hold any mixture o
 levels, budgets and sample sizes. Nothing here runs a loop: that is the engine's.
 """
 
-from krogh.training.losses import LOSSES
-from krogh.training.optimisers import Adam, Optimiser, Sgd
-from krogh.training.penalties import EuclideanNorm, NeuronNorm, Penalty
-from krogh.training.presets import MARGIN_PRESETS, MarginPreset
+from krogh.training.losses import LOSSES, EuclideanNorm, NeuronNorm, Penalty
+from krogh.training.optimisers import Adam, Constant, Cosine, Optimiser, Piecewise, Schedule, Sgd, doublings
 from krogh.training.regimes import FullBatch, Offline, Online, Population, Regime
-from krogh.training.schedules import Constant, Cosine, Piecewise, Schedule, doublings
 from krogh.training.stopping import Stopping
-from krogh.training.training import Training
+from krogh.training.training import MARGIN_PRESETS, MarginPreset, Training
 
 __all__ = [
     "LOSSES",

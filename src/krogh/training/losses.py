@@ -1,4 +1,11 @@
-"""Losses of a prediction f against a label y (dissertation, §3.3, §B.4.1).
+"""Penalties: what is added to the loss for the size of the weights.
+
+    EuclideanNorm    λ‖θ‖ over all parameters (dissertation, section 3.3); a bare number λ means this one
+    NeuronNorm       λ‖θ‖_{a,b}^r = λ(Σ_i ‖ω_i‖_a^b)^{r/b} over neurons ω_i (section 7.3)
+
+λ is data, so that a sweep over it is one cohort. All slopes are 0 where a norm has a corner (at the origin).
+
+Losses of a prediction f against a label y (dissertation, §3.3, §B.4.1).
 
     hinge (1-yf)_+    square (y-f)²    logistic log(1+e^{-yf})    correlation -yf
 
@@ -14,13 +21,20 @@ averages over positions, then over examples.
 
 from __future__ import annotations
 
+import abc
+import math
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from krogh.errors import unknown
+from krogh.errors import require, unknown
+from krogh.models.base import Model, Parameters
+from krogh.models.two_layer import HomogeneousNetwork, network_norm
+from krogh.values import AnyArray, Value, data, plain, structure, traced
 
 Loss = Callable[[Array, Array], Array]
 
@@ -62,3 +76,87 @@ def find_loss(name: str) -> Loss:
     if name not in LOSSES:
         raise unknown("loss", name, LOSSES)
     return LOSSES[name]
+
+
+class Penalty(Value):
+    """A function of a network's weights that is added to its loss."""
+
+    @abc.abstractmethod
+    def of(self, model: Model, params: Parameters) -> Float[Array, ""]:
+        """The penalty of these weights."""
+
+    def check(self, model: Model) -> None:
+        """Refuse a model whose weights have no such norm."""
+
+
+def real(given: Any) -> Any:
+    """A number as a float, so that 2 and 2.0 are one value; anything else as it is, to be refused."""
+    return float(given) if isinstance(given, int | float) and not isinstance(given, bool) else given
+
+
+class EuclideanNorm(Penalty):
+    """λ‖θ‖, the norm over all parameters together."""
+
+    weight: Float[AnyArray, ""] = data()
+
+    def __check_init__(self) -> None:
+        _check_weight(self.weight)
+
+    def of(self, model: Model, params: Parameters) -> Float[Array, ""]:
+        return self.weight * euclidean_norm(params)
+
+
+class NeuronNorm(Penalty):
+    """λ‖θ‖_{a,b}^exponent; b and the exponent are the network's homogeneity ν unless given.
+
+    With both at ν it is λ Σ_i ‖ω_i‖^ν, the source's L_{2,ν} (the exponent is not stated there); for ReLU neurons, of
+    ν = 2, that is λ‖θ‖².
+    """
+
+    weight: Float[AnyArray, ""] = data()
+    a: float = structure(default=2.0, converter=real)
+    b: float | None = structure(default=None, converter=real)
+    exponent: float | None = structure(default=None, converter=real)
+
+    def __check_init__(self) -> None:
+        _check_weight(self.weight)
+        check_powers(self.a, b=self.b, exponent=self.exponent)
+
+    def of(self, model: Model, params: Parameters) -> Float[Array, ""]:
+        assert isinstance(model, HomogeneousNetwork)
+        nu = float(model.homogeneity)
+        b, exponent = (nu if given is None else given for given in (self.b, self.exponent))
+        return self.weight * network_norm(model.neurons(params), self.a, b, exponent)
+
+    def check(self, model: Model) -> None:
+        made_of_neurons = isinstance(model, HomogeneousNetwork)
+        require(
+            made_of_neurons,
+            f"a norm over neurons needs a sum of homogeneous neurons such as 'pair-network'; got the model "
+            f"{model.kind!r} (try a number: λ times the norm of all parameters)",
+        )
+
+
+def as_penalty(given: Any) -> Any:
+    """A penalty or None as they are; a number λ as the array that it always was, so that trials keep their identity."""
+    return given if given is None or isinstance(given, Penalty) else EuclideanNorm(given).weight
+
+
+def euclidean_norm(params: Parameters) -> Float[Array, ""]:
+    """‖θ‖ over all parameters; its slope at 0 is taken to be 0."""
+    square = sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(params))
+    return jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1.0)), 0.0)
+
+
+def _check_weight(weight: Any) -> None:
+    allowed = traced(weight) or bool(np.all(np.asarray(weight) >= 0))
+    require(allowed, f"the weight of a penalty must be a number ≥ 0; got {plain(weight)}")
+
+
+def check_powers(a: Any, **others: Any) -> None:
+    """Refuse an `a` that makes no norm (a ≥ 1), and other powers, where given, that are not positive."""
+    whole = isinstance(a, float) and 1 <= a < math.inf
+    require(whole, f"a must be a finite number, at least 1; got a={a!r}")
+    for name, number in others.items():
+        positive = number is None or (isinstance(number, float) and 0 < number < math.inf)
+        require(positive, f"{name} must be a finite positive number; got {name}={number!r}")

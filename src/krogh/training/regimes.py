@@ -23,7 +23,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 
 from krogh.errors import KroghError, require, require_integer
 from krogh.tasks.base import Raw, Task
-from krogh.tasks.mixing import mixed
+from krogh.tasks.bits import mixed
 from krogh.values import AnyArray, Value, data, replaced, structure
 
 SHUFFLE_ROUNDS = 32

@@ -33,10 +33,10 @@ from krogh.experiments.algebra.common import (
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, setting
 from krogh.lab.estimate import exact
 from krogh.lab.experiment import Measures
-from krogh.models.pair_network import PairNetwork
-from krogh.tasks.groups import cyclic
-from krogh.theory.constructions.algebra_arrays import cyclic_network, memoriser_network
-from krogh.theory.margins import max_margin_cyclic
+from krogh.models.two_layer import PairNetwork
+from krogh.networks.groups.written import cyclic_network, memoriser_network
+from krogh.programs.groups import cyclic
+from krogh.theory.groups.maximum import max_margin_cyclic
 
 CLOSE = 1e-9  # of numbers in float64 that theory gives exactly
 TRAINED = {"start": "random", "end": "trained"}

@@ -21,21 +21,12 @@ from krogh.errors import require
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, setting
 from krogh.lab.estimate import exact, largest, least
 from krogh.lab.experiment import Measures
-from krogh.tasks.groups import Group, load_group
-from krogh.theory.constructions.algebra_arrays import cyclic_network, parity_network
-from krogh.theory.constructions.algebra_groups import group_network
-from krogh.theory.margins import (
-    ParityProblem,
-    certify,
-    characters_of,
-    max_margin_cyclic,
-    max_margin_group,
-    max_margin_parity,
-    offset_maximum,
-    theorem_7_7,
-    theorem_7_9,
-    weighted_maximum,
-)
+from krogh.networks.groups.certificates import certify
+from krogh.networks.groups.written import cyclic_network, group_network, parity_network
+from krogh.programs.groups import Group, load_group
+from krogh.theory.groups.maximum import max_margin_cyclic, max_margin_group, max_margin_parity, theorem_7_7, theorem_7_9
+from krogh.theory.groups.problems import ParityProblem, characters_of
+from krogh.theory.groups.weighted import offset_maximum, weighted_maximum
 
 CLOSED = 1e-12
 OPEN = 1e-6

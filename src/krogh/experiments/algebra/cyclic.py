@@ -37,10 +37,10 @@ from krogh.experiments.algebra.common import (
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, setting
 from krogh.lab.charts import Panel
 from krogh.lab.experiment import Measures
-from krogh.models.pair_network import PairNetwork
-from krogh.theory.features.parts import network_spectrum
-from krogh.theory.features.spectra import frequency_powers, interpolate
-from krogh.theory.margins import FiniteLambda, PairArrays, finite_lambda
+from krogh.models.two_layer import PairNetwork
+from krogh.networks.groups.arrays import PairArrays
+from krogh.probes.features.spectra import frequency_powers, interpolate, network_spectrum
+from krogh.theory.groups.finite import FiniteLambda, finite_lambda
 
 RELU_NEURONS = 0.4
 COLORS = {"quadratic": figures.BLUE, "relu": figures.VERMILLION}

@@ -36,35 +36,32 @@ from scipy import stats
 from krogh.engine import Trials, sweep
 from krogh.errors import require
 from krogh.experiments.algebra.common import (
+    MOST_DOUBLINGS,
+    Plan,
     curve_table,
     final_arrays,
     highest_margin,
     initial_arrays,
+    plan_of,
     say_bound,
     say_median,
     typical,
 )
-from krogh.experiments.algebra.group_plan import MOST_DOUBLINGS, Plan, plan_of
 from krogh.lab import Chart, Claims, Experiment, Figure, Network, Results, Tables, experiment, figures, groups, setting
 from krogh.lab.experiment import Measures
+from krogh.networks.groups.arrays import PairArrays, norm
+from krogh.networks.groups.certificates import certify
+from krogh.networks.groups.measures import cross_entropy, dataset_margin, logit_flatness
+from krogh.probes.features.distance import margin_distance
+from krogh.probes.features.spectra import network_spectrum
 from krogh.probes.margins import Margin
 from krogh.probes.spectra import IrrepPower
-from krogh.tasks.groups import Group
-from krogh.theory.features.distance import margin_distance
-from krogh.theory.features.parts import network_spectrum
-from krogh.theory.margins import (
-    PairArrays,
-    certify,
-    characters_of,
-    cross_entropy,
-    dataset_margin,
-    logit_flatness,
-    norm,
-    offset_maximum,
-    sign_condition,
-)
-from krogh.theory.representations import character_table, real_rows
-from krogh.theory.representations.irreps import COMMUTANT
+from krogh.programs.groups import Group
+from krogh.theory.groups.characters import character_table
+from krogh.theory.groups.irreps import COMMUTANT, real_rows
+from krogh.theory.groups.maximum import sign_condition
+from krogh.theory.groups.problems import characters_of
+from krogh.theory.groups.weighted import offset_maximum
 
 MARGIN, LOSS, SHARES, POWER, EFFICIENCY, FUNCTION, UNUSED = 0.95, 1.05, 0.05, 0.99, 0.99, 0.01, 0.05
 ANY_GROUP = "dissertation, Theorem 7.9 and section D.9.2, for a group of one's own"

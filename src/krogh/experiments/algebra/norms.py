@@ -31,9 +31,9 @@ from krogh.experiments.algebra.common import (
 )
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, setting
 from krogh.lab.experiment import Measures
-from krogh.models.pair_network import PairNetwork
-from krogh.theory.margins import max_margin_cyclic
-from krogh.training.penalties import NeuronNorm
+from krogh.models.two_layer import PairNetwork
+from krogh.theory.groups.maximum import max_margin_cyclic
+from krogh.training.losses import NeuronNorm
 from krogh.values import replaced
 
 NU = 3.0  # homogeneity of quadratic neurons, and the b of Theorem 7.7

@@ -31,21 +31,17 @@ from krogh.experiments.algebra.common import (
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, setting
 from krogh.lab.charts import Panel
 from krogh.lab.experiment import Measures
-from krogh.models.power_network import PowerNetwork
+from krogh.models.two_layer import PowerNetwork
+from krogh.networks.groups.arrays import Network as Arrays
+from krogh.networks.groups.arrays import PowerArrays
+from krogh.networks.groups.measures import cross_entropy, dataset_margin
+from krogh.probes.features.spectra import parity_structure
 from krogh.probes.margins import Margin
-from krogh.tasks.parity_classes import ParityClasses
-from krogh.theory.features.parity import parity_structure
-from krogh.theory.margins import (
-    FiniteLambda,
-    ParityProblem,
-    PowerArrays,
-    cross_entropy,
-    dataset_margin,
-    finite_lambda,
-    max_margin_parity,
-)
-from krogh.theory.margins.networks import Network as Arrays
-from krogh.training.presets import MarginPreset
+from krogh.tasks.parity import ParityClasses
+from krogh.theory.groups.finite import FiniteLambda, finite_lambda
+from krogh.theory.groups.maximum import max_margin_parity
+from krogh.theory.groups.problems import ParityProblem
+from krogh.training.training import MarginPreset
 
 SHOWN = 12  # neurons of Figure 7.5(a), those of largest norm
 GAP = 0.02

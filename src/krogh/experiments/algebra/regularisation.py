@@ -16,16 +16,25 @@ import numpy as np
 import polars as pl
 
 from krogh.engine import Trial, Trials, stack
-from krogh.experiments.algebra.common import FEWEST, final_arrays, say_bound, say_median
-from krogh.experiments.algebra.group_plan import Plan, check_interval, padded_doublings, plan_of
+from krogh.experiments.algebra.common import (
+    FEWEST,
+    Plan,
+    check_interval,
+    final_arrays,
+    padded_doublings,
+    plan_of,
+    say_bound,
+    say_median,
+)
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
 from krogh.lab.charts import Panel
 from krogh.lab.estimate import Estimate, maximum, median
 from krogh.lab.experiment import Measures
-from krogh.tasks.groups import load_group
-from krogh.theory.features.distance import margin_distance
-from krogh.theory.margins import cross_entropy, finite_lambda, normalised_margin
-from krogh.theory.margins.networks import Network as Arrays
+from krogh.networks.groups.arrays import Network as Arrays
+from krogh.networks.groups.measures import cross_entropy, normalised_margin
+from krogh.probes.features.distance import margin_distance
+from krogh.programs.groups import load_group
+from krogh.theory.groups.finite import finite_lambda
 from krogh.values import replaced
 
 WITHIN, COLLAPSED = 0.01, 0.01

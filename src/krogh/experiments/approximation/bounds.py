@@ -19,9 +19,14 @@ from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experi
 from krogh.lab.estimate import exact, largest
 from krogh.lab.experiment import Measures
 from krogh.lab.fits import line_slope
-from krogh.tasks.circuits import (
-    Circuit,
-    LayeredCircuit,
+from krogh.networks.circuits import compile_circuit
+from krogh.networks.machines.compiled import compile_machine
+from krogh.networks.machines.layout import bits_needed, reference_bits
+from krogh.networks.margins.circuits import certify_circuit
+from krogh.networks.margins.layers import network_sizes
+from krogh.networks.margins.machines import certify_machine
+from krogh.programs.circuits.circuit import Circuit
+from krogh.programs.circuits.generators import (
     adder,
     and_ladder,
     comparator,
@@ -30,12 +35,9 @@ from krogh.tasks.circuits import (
     parity_circuit,
     random_circuit,
 )
-from krogh.tasks.machines import library_names, load_machine
-from krogh.theory.all_layer import certify_circuit, certify_machine, network_sizes
-from krogh.theory.compilers.circuits import compile_circuit
-from krogh.theory.compilers.machine_layout import bits_needed, reference_bits
-from krogh.theory.compilers.machines import compile_machine
-from krogh.theory.predictions.approximation import feedforward_vc, linear_time, n_SM, transformer_vc
+from krogh.programs.circuits.layers import LayeredCircuit
+from krogh.programs.machines.library import library_names, load_machine
+from krogh.theory.programs.samples import feedforward_vc, linear_time, n_SM, transformer_vc
 
 CIRCUITS: Mapping[str, Callable[[], Circuit | LayeredCircuit]] = {
     "parity of 16": lambda: parity_circuit(16),

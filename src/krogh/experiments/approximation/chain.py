@@ -20,8 +20,9 @@ from krogh.experiments.approximation.common import NO_EXPERIMENTS, draw_beforeha
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, need, setting
 from krogh.lab.estimate import largest, least
 from krogh.lab.experiment import Measures
-from krogh.theory.all_layer import attack, chain_output, chain_parameters, rounded_enclosure
-from krogh.theory.predictions.approximation import toy_chain
+from krogh.networks.margins.attack import attack
+from krogh.theory.programs.margin import chain_output, chain_parameters, rounded_enclosure
+from krogh.theory.programs.samples import toy_chain
 
 KINDS = {
     "plain": ("plain", figures.VERMILLION),

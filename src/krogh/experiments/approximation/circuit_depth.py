@@ -28,9 +28,10 @@ from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experi
 from krogh.lab.estimate import exact, largest
 from krogh.lab.experiment import Measures
 from krogh.lab.fits import line_slope
-from krogh.tasks.circuits import LayeredCircuit, and_ladder, random_circuit
-from krogh.theory.all_layer import margin_report
-from krogh.theory.compilers import check_circuit, compile_circuit
+from krogh.networks.circuits import check_circuit, compile_circuit
+from krogh.networks.margins.report import margin_report
+from krogh.programs.circuits.generators import and_ladder, random_circuit
+from krogh.programs.circuits.layers import LayeredCircuit
 
 FAMILIES = {"ladder": "AND-ladder, all inputs 1", "random": "random circuit, least over inputs"}
 REFERENCE = {

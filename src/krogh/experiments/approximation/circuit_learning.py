@@ -17,24 +17,13 @@ import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
 from krogh.experiments.approximation.common import NO_EXPERIMENTS, SOLID
-from krogh.lab import (
-    Chart,
-    Claims,
-    Curve,
-    Experiment,
-    Figure,
-    Tables,
-    experiment,
-    figures,
-    groups,
-    need,
-    setting,
-)
+from krogh.lab import Chart, Claims, Curve, Experiment, Figure, Tables, experiment, figures, groups, need, setting
 from krogh.lab.curves import curve
 from krogh.lab.estimate import unknown_estimate
 from krogh.lab.sample_complexity import as_cells, crossing
 from krogh.models import Mlp
-from krogh.tasks.circuits import circuit_function, random_circuit
+from krogh.programs.circuits.generators import random_circuit
+from krogh.tasks.circuit_function import circuit_function
 from krogh.training import Adam, Offline, Stopping, Training
 
 SIZE = "training.regime.m"

@@ -19,10 +19,14 @@ from krogh.experiments.approximation.common import NO_EXPERIMENTS, SOLID, effort
 from krogh.lab import Chart, Claims, Estimate, Experiment, Figure, Results, Tables, experiment, figures, setting
 from krogh.lab.estimate import exact, largest
 from krogh.lab.experiment import Measures
-from krogh.tasks.circuits import and_ladder
-from krogh.theory.all_layer import attack, certify_circuit, flips, perturbation_norm, subject_of
-from krogh.theory.compilers import compile_circuit, dense_parameters
-from krogh.theory.predictions.approximation import feedforward_vc, sm_samples
+from krogh.networks.circuits import compile_circuit
+from krogh.networks.margins.attack import attack
+from krogh.networks.margins.circuits import certify_circuit
+from krogh.networks.margins.report import subject_of
+from krogh.networks.relu import dense_parameters
+from krogh.programs.circuits.generators import and_ladder
+from krogh.theory.programs.margin import flips, perturbation_norm
+from krogh.theory.programs.samples import feedforward_vc, sm_samples
 
 ROUNDING = 1e-9
 """Of numbers in float64 that must not change at all."""

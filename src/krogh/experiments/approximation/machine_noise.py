@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from krogh.experiments.approximation.common import CORRECTIONS, NO_EXPERIMENTS, draw_beforehand
-from krogh.experiments.approximation.machine_stepping import stepped
+from krogh.experiments.approximation.common import CORRECTIONS, NO_EXPERIMENTS, draw_beforehand, stepped
 from krogh.lab import (
     Chart,
     Claims,
@@ -34,9 +33,10 @@ from krogh.lab import (
 )
 from krogh.lab.estimate import least
 from krogh.lab.experiment import Measures
-from krogh.tasks.machines import load_machine
-from krogh.theory.all_layer import Scan, certify_machine
-from krogh.theory.compilers.machines import CompiledMachine, compile_machine
+from krogh.networks.machines.compiled import CompiledMachine, compile_machine
+from krogh.networks.margins.machines import certify_machine
+from krogh.networks.margins.search import Scan
+from krogh.programs.machines.library import load_machine
 
 FEWEST = 10
 """Directions of a verdict."""

@@ -20,20 +20,16 @@ from krogh.experiments.approximation.common import NO_EXPERIMENTS
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
 from krogh.lab.estimate import exact, largest
 from krogh.lab.experiment import Measures
-from krogh.tasks.circuits import (
-    Circuit,
-    LayeredCircuit,
-    adder,
-    and_ladder,
-    comparator,
-    majority,
-    parity_circuit,
-    random_circuit,
-)
-from krogh.tasks.machines import load_machine, require_halts
-from krogh.theory.all_layer import Scan, attack, certify, subject_of, trial_perturbations
-from krogh.theory.compilers.circuits import CompiledCircuit, compile_circuit
-from krogh.theory.compilers.machines import CompiledMachine, compile_machine
+from krogh.networks.circuits import CompiledCircuit, compile_circuit
+from krogh.networks.machines.compiled import CompiledMachine, compile_machine
+from krogh.networks.margins.attack import attack, trial_perturbations
+from krogh.networks.margins.report import certify, subject_of
+from krogh.networks.margins.search import Scan
+from krogh.programs.circuits.circuit import Circuit
+from krogh.programs.circuits.generators import adder, and_ladder, comparator, majority, parity_circuit, random_circuit
+from krogh.programs.circuits.layers import LayeredCircuit
+from krogh.programs.machines.library import load_machine
+from krogh.programs.machines.running import require_halts
 
 CIRCUITS: Mapping[str, Callable[[], Circuit | LayeredCircuit]] = {
     "parity of 4": lambda: parity_circuit(4),

@@ -45,8 +45,8 @@ from krogh.lab import (
 from krogh.lab.estimate import exact, largest
 from krogh.lab.experiment import Measures
 from krogh.lab.fits import exponent, line_slope
-from krogh.theory.all_layer import Scan
-from krogh.theory.compilers.machine_layout import binary
+from krogh.networks.machines.layout import binary
+from krogh.networks.margins.search import Scan
 
 Array = NDArray[np.float64]
 COLORS = {"binary": figures.BLUE, "1/t": figures.VERMILLION, "t/T": figures.ORANGE, "angle": figures.PURPLE}

@@ -35,9 +35,9 @@ from krogh.lab import (
     setting,
 )
 from krogh.lab.experiment import Measures
-from krogh.models.sparse_transformer import SparseTransformer
+from krogh.models.transformer import SparseTransformer
+from krogh.probes.attention import profile_by_label, weight_by_bit
 from krogh.tasks.sparse_boolean import sparse_and
-from krogh.theory.attention_profile import profile_by_label, weight_by_bit
 from krogh.training.regimes import FullBatch
 
 DROPOUT = "embedding_dropout"

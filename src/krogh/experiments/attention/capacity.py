@@ -22,12 +22,11 @@ from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experi
 from krogh.lab.estimate import exact
 from krogh.lab.experiment import Measures
 from krogh.lab.fits import line_bend, line_slope
-from krogh.theory import attention_lipschitz as lipschitz
-from krogh.theory.constructions.truncation import truncation_bounds, truncation_deviation
-from krogh.theory.norms import mixed_norm, spectral_norm, token_norm, unit_ball
-from krogh.theory.predictions.attention_capacity import head_capacity, multi_head_capacity
-from krogh.theory.predictions.attention_depth import depth_capacity
-from krogh.theory.predictions.covering import lagrangian_split
+from krogh.networks.sparse_heads import truncation_bounds, truncation_deviation
+from krogh.theory.attention import lipschitz
+from krogh.theory.attention.capacity import depth_capacity, head_capacity, multi_head_capacity
+from krogh.theory.attention.covering import lagrangian_split
+from krogh.theory.numerics import mixed_norm, spectral_norm, token_norm, unit_ball
 
 STRAIGHT = 0.01
 """Of the rise of a bound over the range of T: how far from a line in log T it may be; its shares of ε move a little."""

@@ -19,7 +19,7 @@ import polars as pl
 from krogh.engine import Trial
 from krogh.lab import Estimate, need, setting
 from krogh.lab.estimate import median, unknown_estimate
-from krogh.models.sparse_transformer import MATRICES, SparseTransformer
+from krogh.models.transformer import MATRICES, SparseTransformer
 from krogh.tasks.consistency import unique_probability
 from krogh.tasks.sparse_boolean import sparse_and
 from krogh.training import Adam, Regime, Stopping, Training

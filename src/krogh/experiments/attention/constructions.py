@@ -22,14 +22,20 @@ from krogh.lab.charts import Panel
 from krogh.lab.estimate import largest
 from krogh.lab.experiment import Measures
 from krogh.lab.fits import line_slope
-from krogh.theory.constructions.base import Construction
-from krogh.theory.constructions.categorical import categorical_function
-from krogh.theory.constructions.memoriser import memoriser
-from krogh.theory.constructions.sparse_functions import EXACT, averaging, general, head_alone, symmetric
-from krogh.theory.constructions.sparse_heads import KINDS, Mode, sparse_head
-from krogh.theory.constructions.sparse_table import norms
-from krogh.theory.predictions.attention_limits import construction_norms
-from krogh.theory.predictions.inputs import Variant
+from krogh.networks.handmade import Construction
+from krogh.networks.memoriser import memoriser
+from krogh.networks.sparse_functions import (
+    EXACT,
+    averaging,
+    categorical_function,
+    general,
+    head_alone,
+    norms,
+    symmetric,
+)
+from krogh.networks.sparse_heads import KINDS, Mode, sparse_head
+from krogh.theory.attention.limits import construction_norms
+from krogh.theory.prediction import Variant
 
 ATTENTION = {"Q": "query", "K": "key", "V": "value", "C": "output"}
 RELUS = {"W1": "first", "W2": "second", "w": "readout"}

@@ -19,7 +19,7 @@ from krogh.experiments.attention.common import DROPOUT_NOTE, SUPPORT_NOTE, Cells
 from krogh.lab import Chart, Claims, Experiment, Figure, Tables, experiment, figures, groups, need, setting
 from krogh.lab.estimate import Estimate, rate
 from krogh.lab.sample_complexity import crossing, success_rates
-from krogh.theory.predictions.attention_limits import information_floor
+from krogh.theory.attention.limits import information_floor
 
 KINDS = {
     "trained": "trained: m* ≈ 70 at T = 300",

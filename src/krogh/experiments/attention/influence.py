@@ -21,10 +21,10 @@ from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experi
 from krogh.lab.estimate import exact, largest
 from krogh.lab.experiment import Measures
 from krogh.lab.fits import line_slope
-from krogh.theory.capacity import influence
-from krogh.theory.constructions.base import Construction
-from krogh.theory.constructions.sparse_functions import head_alone
-from krogh.theory.predictions.attention_limits import influence_limit
+from krogh.networks.handmade import Construction
+from krogh.networks.sparse_functions import head_alone
+from krogh.theory.attention.complexity import influence
+from krogh.theory.attention.limits import influence_limit
 
 EXACT = 1e-9
 FLIPPED = 4

@@ -19,7 +19,7 @@ from krogh.lab import Chart, Claims, Experiment, Figure, Tables, experiment, fig
 from krogh.lab.charts import Panel
 from krogh.lab.estimate import median_time, share_of
 from krogh.lab.times import plateau_fraction
-from krogh.models.sparse_transformer import SparseTransformer
+from krogh.models.transformer import SparseTransformer
 from krogh.probes import BatchLoss, Error
 from krogh.tasks.sparse_boolean import sparse_xor
 from krogh.training import Online

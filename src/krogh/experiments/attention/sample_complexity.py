@@ -39,7 +39,7 @@ from krogh.lab.frontier import Frontier
 from krogh.lab.replay import frontier_search, replay
 from krogh.lab.sample_complexity import crossings, smallest_size
 from krogh.lab.search import Search
-from krogh.theory.predictions.attention_limits import information_floor
+from krogh.theory.attention.limits import information_floor
 
 FEWEST_TRIALS, FEWEST_LENGTHS, FEWEST_DRAWS = 10, 4, 100
 FEWEST_TO_SAVE = 20  # trials per cell: a quarter of a smaller grid is no search

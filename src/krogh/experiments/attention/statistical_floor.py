@@ -24,7 +24,7 @@ from krogh.lab.fits import fit_growth, growth_evidence
 from krogh.lab.sample_complexity import crossings, success_rates
 from krogh.tasks.consistency import consistent_sets
 from krogh.tasks.sparse_boolean import sparse_and
-from krogh.theory.predictions.attention_limits import information_floor
+from krogh.theory.attention.limits import information_floor
 
 THRESHOLD = 0.8
 FACTOR = 2.2

@@ -26,10 +26,10 @@ from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experi
 from krogh.lab.estimate import least, mean, share_of
 from krogh.lab.experiment import Measures
 from krogh.lab.results import Weights
-from krogh.models.sparse_transformer import SparseTransformer
+from krogh.models.transformer import SparseTransformer
 from krogh.probes import Error
 from krogh.tasks.sparse_boolean import sparse_and
-from krogh.theory.trained_norms import TrainedNorms, samples_promised, trained_gap, trained_norms
+from krogh.theory.attention.generalisation import TrainedNorms, samples_promised, trained_gap, trained_norms
 from krogh.training.losses import logistic
 from krogh.training.regimes import FullBatch
 from krogh.values import replaced

@@ -13,19 +13,7 @@ import numpy as np
 import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
-from krogh.lab import (
-    Chart,
-    Claims,
-    Experiment,
-    Figure,
-    Tables,
-    experiment,
-    figures,
-    groups,
-    need,
-    setting,
-    times_of,
-)
+from krogh.lab import Chart, Claims, Experiment, Figure, Tables, experiment, figures, groups, need, setting, times_of
 from krogh.lab.charts import Panel as Axes
 from krogh.lab.estimate import median, share_of, unknown_estimate
 from krogh.lab.times import plateau_fraction

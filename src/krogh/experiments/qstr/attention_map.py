@@ -40,9 +40,9 @@ from krogh.lab import (
 from krogh.lab.estimate import mean
 from krogh.lab.experiment import Measures
 from krogh.models.token_attention import TokenAttention
+from krogh.probes.attention import attention_map, map_scores, retrieval_weight
 from krogh.tasks.codes import paper_dimension
 from krogh.tasks.token_regression import TokenRegression
-from krogh.theory.attention_map import attention_map, map_scores, retrieval_weight
 from krogh.training import Adam, Stopping, Training
 from krogh.training.regimes import Offline
 

@@ -22,26 +22,14 @@ import polars as pl
 from krogh.engine import Trial, Trials, sweep
 from krogh.engine.trial import VALIDATION
 from krogh.experiments.qstr.common import least_over_networks
-from krogh.lab import (
-    Chart,
-    Claims,
-    Experiment,
-    Figure,
-    Results,
-    Tables,
-    experiment,
-    figures,
-    groups,
-    need,
-    setting,
-)
+from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
 from krogh.lab.estimate import mean, minimum, unknown_estimate
 from krogh.lab.experiment import Measures
-from krogh.models.merged_attention import MergedAttention
+from krogh.models.token_attention import MergedAttention
 from krogh.tasks.codes import sign_codes
 from krogh.tasks.links import CentredSquareLink
 from krogh.tasks.token_regression import TokenRegression
-from krogh.theory.predictions.token_limits import head_floor
+from krogh.theory.tokens.limits import head_floor
 from krogh.training import Adam, Stopping, Training
 from krogh.training.regimes import Online
 

@@ -18,7 +18,7 @@ from krogh.engine import Trial, Trials, sweep
 from krogh.lab import Chart, Claims, Curve, Experiment, Figure, Tables, experiment, figures, need, setting, times_of
 from krogh.lab.curves import mean_samples
 from krogh.lab.fits import exponent
-from krogh.models.merged_attention import MergedAttention
+from krogh.models.token_attention import MergedAttention
 from krogh.tasks.codes import ASSUMED_COHERENCE, sign_codes
 from krogh.tasks.links import LinearLink, Link, TwoLayerLink, unit_vector
 from krogh.tasks.token_regression import TokenRegression

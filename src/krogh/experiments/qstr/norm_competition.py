@@ -41,11 +41,10 @@ from krogh.lab.curves import exact_curve
 from krogh.lab.estimate import exact, largest, mean
 from krogh.lab.experiment import Measures
 from krogh.lab.fits import exponent
-from krogh.theory.constructions.token_interpolator import Overfitting, token_interpolator
-from krogh.theory.constructions.token_storage import token_storage
-from krogh.theory.predictions.token_recurrent import norm_exponent, recurrent_width
-from krogh.theory.sign_storage import sign_storage
-from krogh.theory.token_norms import parameter_norm, state_norms
+from krogh.networks.tokens.interpolator import Overfitting, token_interpolator
+from krogh.networks.tokens.storage import token_storage
+from krogh.theory.tokens.covering import parameter_norm, state_norms
+from krogh.theory.tokens.recurrent import norm_exponent, recurrent_width, sign_storage
 
 PROPOSED = "proposed; expected from Theorem 9"
 EXECUTED = 3

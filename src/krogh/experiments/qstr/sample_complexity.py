@@ -38,8 +38,8 @@ from krogh.lab import Chart, Claims, Curve, Experiment, Figure, Tables, experime
 from krogh.lab.charts import Panel as Axes
 from krogh.lab.curves import mean_samples
 from krogh.lab.fits import exponent
-from krogh.theory.predictions.token_limits import feedforward_floor
-from krogh.theory.predictions.token_transformer import transformer_samples
+from krogh.theory.tokens.limits import feedforward_floor
+from krogh.theory.tokens.transformer import transformer_samples
 
 OWN = ("architectures", "lengths", "seeds", "threshold", "check_every")  # settings that the simple panel has its own of
 FACTORS = {"above": "more than {:g} times", "at_least": "at least {:g} times", "at_most": "at most {:g} times"}

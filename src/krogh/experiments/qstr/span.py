@@ -43,8 +43,8 @@ from krogh.lab.experiment import Measures
 from krogh.models.feedforward import Feedforward
 from krogh.tasks.links import LinearLink, unit_vector
 from krogh.tasks.token_regression import TokenRegression
-from krogh.theory.predictions.token_limits import feedforward_floor
-from krogh.theory.witnesses import average_oracle_risk, oracle_risk, span_basis, span_residual, worst_oracle_risk
+from krogh.theory.tokens.limits import feedforward_floor
+from krogh.theory.tokens.witnesses import average_oracle_risk, oracle_risk, span_basis, span_residual, worst_oracle_risk
 from krogh.training import Sgd, Stopping, Training
 from krogh.training.regimes import FullBatch
 

@@ -1,0 +1,208 @@
+"""The command line: `krogh list | show | run | report | predict | construct | compile | trace | verify | bench`.
+
+Nothing here imports JAX: each command imports what it needs when it is called, so that `krogh --help` is instant.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from krogh import __version__
+from krogh.cli.compile import Flag, compile_, trace_
+from krogh.errors import KroghError
+
+Kind = Literal["tasks", "models", "probes", "experiments", "predictions", "constructions", "machines"]
+
+app = App(
+    name="krogh",
+    version=__version__,
+    help="A laboratory for model systems of deep learning: check a claim, study something new, build a network by "
+    "hand, run it big.",
+    help_format="plaintext",
+)
+app.command(compile_)
+app.command(trace_)
+
+
+@app.command(name="list")
+def list_(kind: Kind | None = None, /, *, json: Flag = False) -> int:
+    """List what there is.
+
+    Args:
+        kind: one kind of thing; all kinds but the library of machines unless given.
+        json: print JSON.
+    """
+    if kind == "machines":
+        from krogh.cli import compiling
+
+        return compiling.list_machines(json)
+    from krogh.cli import inspecting
+
+    return inspecting.list_things(kind, json)
+
+
+@app.command
+def show(name: str, /, *, json: Flag = False) -> int:
+    """Show one thing: what it is, its source, its parameters or settings.
+
+    Args:
+        name: a task, model, probe, experiment, prediction or construction.
+        json: print JSON.
+    """
+    from krogh.cli import inspecting
+
+    return inspecting.show_thing(name, json)
+
+
+@app.command
+def run(
+    *names: str,
+    scale: str = "laptop",
+    out: Path | None = None,
+    set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
+    weights: Flag = False,
+    json: Flag = False,
+    strict: Flag = False,
+    stale: str = "",
+) -> int:
+    """Run experiments; running again resumes what is unfinished and trains nothing twice.
+
+    Args:
+        names: experiments, or patterns such as 'parity/*'.
+        scale: smoke (seconds), laptop (minutes on two cores) or paper (as published; a GPU).
+        out: folder for the studies; runs/SCALE unless given.
+        set_: change a setting, as key=value; may be repeated. `krogh show NAME` lists the settings.
+        weights: keep the trained weights as safetensors.
+        json: print the claims as JSON.
+        strict: exit with 1 when a claim is not reproduced.
+        stale: what to do with trials whose source has changed since they were trained: retrain or reuse.
+    """
+    from krogh.cli import running
+
+    return running.run_experiments(names, scale, out, set_, weights=weights, as_json=json, strict=strict, stale=stale)
+
+
+@app.command
+def judge(folder: Path, /, *, json: Flag = False, strict: Flag = False) -> int:
+    """Redo the claims and figures of finished studies from their folders; nothing is trained or measured again.
+
+    Args:
+        folder: a folder of studies, or one study.
+        json: print the claims as JSON.
+        strict: exit with 1 when a claim is not reproduced.
+    """
+    from krogh.cli import running
+
+    return running.judge_studies(folder, as_json=json, strict=strict)
+
+
+@app.command
+def report(folder: Path, /, *, out: Path | None = None) -> int:
+    """Write one page, readable offline, with the claims and figures of the studies in a folder.
+
+    Where an experiment has changed since its claims and figures were made, they are redone first (`krogh judge`).
+
+    Args:
+        folder: a folder of studies, or one study.
+        out: the page to write; FOLDER/index.html unless given.
+    """
+    from krogh.cli import running
+    from krogh.report import write_report
+
+    running.refresh_studies(folder)
+    print(write_report(folder, out))
+    return 0
+
+
+@app.command
+def predict(name: str, /, *settings: str, json: Flag = False) -> int:
+    """Evaluate a prediction: a theorem as a function that returns numbers.
+
+    Args:
+        name: a prediction; `krogh list predictions` lists them.
+        settings: its parameters, as key=value.
+        json: print JSON.
+    """
+    from krogh.cli import inspecting
+
+    return inspecting.predict_numbers(name, settings, json)
+
+
+@app.command
+def construct(
+    name: str,
+    /,
+    *settings: str,
+    out: Path | None = None,
+    json: Flag = False,
+) -> int:
+    """Write weights down by hand and check what they compute.
+
+    Args:
+        name: a construction; `krogh list constructions` lists them.
+        settings: its parameters, as key=value.
+        out: a safetensors file for the weights.
+        json: print JSON.
+    """
+    from krogh.cli import inspecting
+
+    return inspecting.construct_weights(name, settings, out, json)
+
+
+@app.command
+def verify(
+    *names: str,
+    scale: str = "smoke",
+    set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
+    json: Flag = False,
+) -> int:
+    """Compare what this machine's accelerator trains with what its CPU trains, over a few steps of the same trials.
+
+    A compiler can be wrong on one kind of device, and networks that are trained wrongly often learn all the same.
+
+    Args:
+        names: experiments, or patterns such as 'parity/*'.
+        scale: smoke, laptop or paper: whose trials.
+        set_: change a setting, as key=value; may be repeated.
+        json: print JSON.
+    """
+    from krogh.cli import verifying
+
+    return verifying.verify_devices(names, scale, set_, json)
+
+
+@app.command
+def bench(
+    *,
+    seconds: float = 3.0,
+    million: Flag = False,
+    out: Path | None = None,
+    json: Flag = False,
+) -> int:
+    """Measure throughput beside what one would write instead (PyTorch, if installed).
+
+    Args:
+        seconds: how long each contestant runs.
+        million: also train a million trials of (n, k) = (30, 3) to convergence (for a GPU).
+        out: a Markdown file whose section for this device is replaced by the measured table.
+        json: print JSON.
+    """
+    from krogh.bench import run_benchmark
+
+    return run_benchmark(seconds, million=million, out=out, as_json=json)
+
+
+def main() -> None:
+    """Entry point: a KroghError becomes one line on standard error and exit code 2."""
+    try:
+        code = app(sys.argv[1:], result_action="return_value")
+    except KroghError as problem:
+        print(f"krogh: {problem}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    sys.exit(code if isinstance(code, int) else 0)

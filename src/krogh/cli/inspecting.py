@@ -1,0 +1,153 @@
+"""`krogh list`, `krogh show`, `krogh predict`, `krogh construct`."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from krogh import registry
+from krogh.errors import KroghError, unknown
+from krogh.lab.claims import json_number
+from krogh.lab.settings import settings_help
+from krogh.networks.handmade import construct
+from krogh.signature import REQUIRED
+from krogh.theory import predict
+from krogh.values import describe
+
+SHOWN = ("tasks", "models", "probes", "experiments", "predictions", "constructions")
+
+
+def summary(thing: Any) -> str:
+    """The first line of a thing's description."""
+    return getattr(thing, "summary", None) or (inspect.getdoc(thing) or "").partition("\n")[0]
+
+
+def list_things(kind: str | None, as_json: bool) -> int:
+    kinds = SHOWN if kind is None else (kind,)
+    found = {one: {name: summary(thing) for name, thing in registry.BY_PLURAL[one].items()} for one in kinds}
+    if as_json:
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+        return 0
+    console = Console()
+    for one, things in found.items():
+        table = Table(title=one if kind is None else None, title_justify="left", box=None, show_header=False)
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column()
+        for name, text in things.items():
+            table.add_row(escape(name), escape(text))
+        console.print(table)
+    return 0
+
+
+def show_thing(name: str, as_json: bool) -> int:
+    matches = [(kind, registry.BY_PLURAL[kind][name]) for kind in SHOWN if name in registry.BY_PLURAL[kind]]
+    if not matches:
+        raise unknown("name", name, [known for kind in SHOWN for known in registry.BY_PLURAL[kind]])
+    pages = [_page(kind, name, thing) for kind, thing in matches]
+    if as_json:
+        print(json.dumps(pages[0] if len(pages) == 1 else pages, indent=2, ensure_ascii=False, default=str))
+        return 0
+    console = Console()
+    for page in pages:
+        for key, value in page.items():
+            if isinstance(value, dict):
+                console.print(f"[bold]{key}[/bold]")
+                for inner, text in value.items():
+                    console.print(f"  {inner}: {text}", markup=False, highlight=False)
+            else:
+                console.print(f"[bold]{key}[/bold]  ", end="")
+                console.print(str(value), markup=False, highlight=False)
+        console.print()
+    return 0
+
+
+def _page(kind: str, name: str, thing: Any) -> dict[str, Any]:
+    page: dict[str, Any] = {"kind": kind[:-1], "name": name, "summary": summary(thing)}
+    if kind == "experiments":
+        page |= {"title": thing.title, "question": thing.question, "source": thing.source}
+        for scale, settings in thing.scales.items():
+            page[f"settings, {scale}"] = {
+                key: f"{value}  ({text})" for key, (value, text) in settings_help(settings).items()
+            }
+    elif kind in ("predictions", "constructions"):
+        page["source"] = thing.source
+        if hasattr(thing, "constants"):
+            page["constants"] = thing.constants
+        page["parameters"] = {
+            key: "required" if default is REQUIRED else f"default {default!r}"
+            for key, (_, default) in thing.parameters.items()
+        }
+    elif kind == "tasks":
+        example = thing.example()
+        page["example"] = describe(example)
+        page["limits"] = {key: json_number(value) for key, value in example.limits().items()}
+        page["baselines"] = {key: json_number(value) for key, value in example.baselines().items()}
+    elif kind == "models":
+        page["example"] = describe(thing.example()[0])
+    page["description"] = inspect.getdoc(getattr(thing, "function", thing)) or ""
+    return page
+
+
+def parse_settings(given: tuple[str, ...]) -> dict[str, str]:
+    """key=value texts as a dictionary."""
+    settings = {}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise KroghError(f"settings are given as key=value; got {text!r}")
+        settings[key.strip()] = value
+    return settings
+
+
+def predict_numbers(name: str, settings: tuple[str, ...], as_json: bool) -> int:
+    numbers = predict(name, **parse_settings(settings))
+    if as_json:
+        print(json.dumps({"prediction": name, **numbers}, indent=2, ensure_ascii=False))
+        return 0
+    thing = registry.PREDICTIONS[name]
+    print(f"{name}: {thing.summary}\nsource: {thing.source}; constants: {thing.constants}")
+    width = max(len(key) for key in numbers)
+    for key, value in numbers.items():
+        print(f"  {key:<{width}}  {_in_words(value)}")
+    return 0
+
+
+def _in_words(value: Any) -> str:
+    """A number to six digits; a table or a list of them in one line."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_in_words(each)}" for key, each in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_in_words, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "infinite or undefined" if value is None else str(value)
+
+
+def construct_weights(name: str, settings: tuple[str, ...], out: Path | None, as_json: bool) -> int:
+    built = construct(name, **parse_settings(settings))
+    checked = built.check()
+    if out is not None:
+        built.save(out)
+    found = {
+        "construction": name,
+        "statement": built.statement,
+        **built.size,
+        "inputs_checked": checked.inputs,
+        "exhaustive": checked.exhaustive,
+        "largest_error": checked.largest_error,
+        "holds": checked.holds,
+    }
+    if as_json:
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+    else:
+        for key, value in found.items():
+            print(f"{key:<15} {value}")
+    return 0 if checked.holds else 1

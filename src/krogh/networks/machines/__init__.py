@@ -1,0 +1,1 @@
+"""Turing machines as transformers."""

@@ -1,0 +1,1 @@
+"""Networks for token regression, written by hand (qSTR paper)."""

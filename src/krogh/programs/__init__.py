@@ -1,0 +1,1 @@
+"""What is computed, as formal objects: circuits, Turing machines, automata, groups."""

@@ -1,0 +1,313 @@
+"""Whether a language is symmetric at a length: whether only the numbers of the symbols matter.
+
+Permutations are made of exchanges of neighbours, so a language is symmetric at length T just where, for every state q
+that words of length t reach and all symbols a and b,
+
+    δ(q, ab) and δ(q, ba) accept the same words of length exactly T - t - 2.
+
+States that agree on all words of length exactly k are the classes of a partition P_k, and P_{k+1} is P_k of what
+follows: T rounds of |Q||A|² comparisons decide it, however many vectors of counts there are.
+
+A complete deterministic finite automaton as arrays.
+
+States and symbols are numbered; transitions[q, a] is the state after reading symbol a in state q. A batch of words is
+an array of symbol numbers with `PADDING` behind the words that are shorter than the longest.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import operator
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Int, Int32
+
+from krogh.errors import KroghError, require, require_integer
+
+PADDING = -1
+"""What stands in a batch of words where a word has ended."""
+
+
+@dataclass(frozen=True, eq=False)
+class Automaton:
+    """A language: the words that lead from the `start` state to an accepting one.
+
+    `alphabet` lists the symbols (usually single characters), `states` names the states (their numbers unless given).
+    Arrays are read-only; equal automata have all fields but the name the same.
+    """
+
+    name: str
+    alphabet: tuple[str, ...]
+    transitions: Int[np.ndarray, "states symbols"]
+    start: int
+    accepting: tuple[int, ...]
+    states: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        alphabet = check_alphabet(self.alphabet)
+        table = np.array(self.transitions)
+        require(
+            table.ndim == 2 and table.shape[0] > 0 and table.shape[1] == len(alphabet),
+            f"transitions have a row for every state and a column for each of the {len(alphabet)} symbols; got an "
+            f"array of shape {list(table.shape)}",
+        )
+        states = tuple(self.states) or tuple(map(str, range(len(table))))
+        require(len(states) == len(table), f"{len(table)} states need {len(table)} names; got {len(states)}")
+        require(len(set(states)) == len(states), f"names of states must differ; got {list(states)}")
+        wrong = np.argwhere((table < 0) | (table >= len(table)))
+        for q, a in wrong[:1]:
+            raise KroghError(
+                f"state {states[q]!r} goes to {table[q, a]} on {alphabet[a]!r}; states are 0..{len(table) - 1}"
+            )
+        require_integer("start", self.start, 0, len(table) - 1)
+        for state in self.accepting:
+            require_integer("an accepting state", state, 0, len(table) - 1)
+        table = table.astype(np.int32)
+        table.setflags(write=False)
+        self._keep(alphabet=alphabet, transitions=table, states=states, start=operator.index(self.start))
+        self._keep(accepting=tuple(sorted({operator.index(state) for state in self.accepting})))
+
+    def _keep(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def size(self) -> int:
+        """The number of states."""
+        return len(self.transitions)
+
+    @functools.cached_property
+    def final(self) -> Bool[np.ndarray, " states"]:
+        """Whether each state accepts."""
+        final = np.zeros(self.size, bool)
+        final[list(self.accepting)] = True
+        final.setflags(write=False)
+        return final
+
+    def encode(self, word: str | Sequence[str]) -> Int32[np.ndarray, " length"]:
+        """The numbers of a word's symbols; a text is cut into the longest symbols that fit, from the left."""
+        numbers = {symbol: number for number, symbol in enumerate(self.alphabet)}
+        symbols = self._cut(word) if isinstance(word, str) else word
+        for place, symbol in enumerate(symbols, start=1):
+            require(symbol in numbers, f"{symbol!r}, number {place} of the word, {self._no_symbol}")
+        return np.array([numbers[symbol] for symbol in symbols], np.int32)
+
+    def _cut(self, text: str) -> Sequence[str]:
+        longest = max(map(len, self.alphabet))
+        if longest == 1:
+            return text
+        known, symbols, place = set(self.alphabet), [], 0
+        while place < len(text):
+            fits = (text[place : place + size] for size in range(longest, 0, -1))
+            symbol = next((piece for piece in fits if piece in known), None)
+            if symbol is None:
+                raise KroghError(f"{text[place]!r}, character {place + 1} of {text!r}, {self._no_symbol}")
+            symbols.append(symbol)
+            place += len(symbol)
+        return symbols
+
+    @property
+    def _no_symbol(self) -> str:
+        return f"is no symbol of the alphabet {listed(self.alphabet)}"
+
+    def decode(self, numbers: Iterable[int] | Int[np.ndarray, " length"]) -> str:
+        """The text of a word's symbol numbers; padding is left out."""
+        return "".join(self.alphabet[number] for number in numbers if number != PADDING)
+
+    def encode_words(self, words: Iterable[str | Sequence[str]]) -> Int32[np.ndarray, "batch length"]:
+        """A batch of words as one array, padded to the longest."""
+        return pad_words([self.encode(word) for word in words])
+
+    def run(self, words: Int[np.ndarray, "batch length"]) -> Int32[np.ndarray, "batch length+1"]:
+        """The states of a batch of words before the first symbol and after each; after its end a word stays put."""
+        self.check_words(words)
+        # The last column is also column -1: padding leads every state to itself.
+        table = np.hstack([self.transitions, np.arange(self.size, dtype=np.int32)[:, None]])
+        path = np.empty((len(words), words.shape[1] + 1), np.int32)
+        path[:, 0] = self.start
+        for place, column in enumerate(words.T):
+            path[:, place + 1] = table[path[:, place], column]
+        return path
+
+    def check_words(self, words: Int[np.ndarray, "batch length"]) -> None:
+        """Refuse a batch with numbers that are no symbols, or with a symbol behind a word's end."""
+        symbols = len(self.alphabet)
+        outside = words[(words < PADDING) | (words >= symbols)]
+        allowed = f"numbers 0..{symbols - 1} of symbols, and {PADDING} behind their end"
+        require(outside.size == 0, f"words are {allowed}; got {outside[:3].tolist()}")
+        ended = words == PADDING
+        resumed = np.argwhere(ended[:, :-1] & ~ended[:, 1:])
+        require(resumed.size == 0, f"a word goes on after {PADDING}, its end: rows {resumed[:3, 0].tolist()}")
+
+    def accept(self, words: Int[np.ndarray, "batch length"]) -> Bool[np.ndarray, " batch"]:
+        """Whether each word of a batch is in the language."""
+        return self.final[self.run(words)[:, -1]]
+
+    def accepts(self, word: str | Sequence[str]) -> bool:
+        """Whether a word is in the language."""
+        return bool(self.accept(self.encode(word)[None, :])[0])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Automaton):
+            return NotImplemented
+        return self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @functools.cached_property
+    def _identity(self) -> tuple[Any, ...]:
+        return (self.alphabet, self.transitions.tobytes(), self.start, self.accepting, self.states)
+
+    def __repr__(self) -> str:
+        return f"Automaton({self.name!r}, states={self.size}, alphabet={listed(self.alphabet)})"
+
+
+def from_table(
+    transitions: Any,
+    accepting: Iterable[int | np.integer],
+    alphabet: Iterable[str] = "01",
+    start: int = 0,
+    name: str = "automaton",
+    states: Iterable[str] = (),
+) -> Automaton:
+    """The automaton of a table given as lists: row q has the state after each symbol."""
+    rows = [list(row) for row in transitions]
+    whole = all(isinstance(entry, int | np.integer) and not isinstance(entry, bool) for row in rows for entry in row)
+    even = len({len(row) for row in rows}) == 1
+    require(rows and whole and even, f"transitions are rows of equally many numbers of states; got {transitions!r}")
+    ends = tuple(int(state) if isinstance(state, np.integer) else state for state in accepting)
+    return Automaton(name, tuple(alphabet), np.array(rows, np.int64), start, ends, tuple(states))
+
+
+def pad_words(words: Sequence[Int[np.ndarray, " _"]]) -> Int32[np.ndarray, "batch length"]:
+    """Words of symbol numbers as one array, `PADDING` behind the shorter ones."""
+    batch = np.full((len(words), max(map(len, words), default=0)), PADDING, np.int32)
+    for row, word in zip(batch, words, strict=True):
+        row[: len(word)] = word
+    return batch
+
+
+def words_of_length(symbols: int, length: int) -> Int32[np.ndarray, "words length"]:
+    """All words of a length over the symbols 0..symbols-1, in lexicographic order: [symbols^length, length]."""
+    powers = symbols ** np.arange(length)[::-1]
+    return (np.arange(symbols**length)[:, None] // powers[None, :] % symbols).astype(np.int32)
+
+
+def listed(alphabet: Sequence[str]) -> str:
+    """An alphabet for a message: as one word where symbols are single characters."""
+    single = all(len(symbol) == 1 for symbol in alphabet)
+    return repr("".join(alphabet)) if single else ", ".join(map(repr, alphabet))
+
+
+def check_alphabet(alphabet: Iterable[str]) -> tuple[str, ...]:
+    """The symbols of an alphabet, refused where they are none, empty or repeated."""
+    symbols = tuple(alphabet)
+    require(symbols, "an alphabet has at least one symbol; got none (try alphabet='01')")
+    for symbol in symbols:
+        require(isinstance(symbol, str) and symbol, f"symbols are texts that are not empty; got {symbol!r}")
+    repeated = next((symbol for place, symbol in enumerate(symbols) if symbol in symbols[:place]), None)
+    require(repeated is None, f"the symbols of an alphabet differ; {repeated!r} is twice in {listed(symbols)}")
+    return symbols
+
+
+MOST_COUNTS = 100_000
+"""Vectors of counts that are listed."""
+
+
+def asymmetry(automaton: Automaton, length: int) -> tuple[str, str] | None:
+    """Two words of a length that differ by an exchange of neighbours, the first accepted, the second not; or None."""
+    require_integer("length", length, 0)
+    table = automaton.transitions
+    twice = table[table]  # [q, a, b]: the state after ab
+    reached, classes = _reached(automaton, length), _classes(automaton, length)
+    for t in range(length - 1):
+        after = classes[length - t - 2][twice]
+        apart = np.argwhere(reached[t][:, None, None] & (after != after.transpose(0, 2, 1)))
+        for q, a, b in apart[:1].tolist():
+            prefix = _way_to(automaton, reached, t, q)
+            suffix = _telling_apart(automaton, classes, length - t - 2, int(twice[q, a, b]), int(twice[q, b, a]))
+            words = [automaton.decode([*prefix, *middle, *suffix]) for middle in ((a, b), (b, a))]
+            first, second = sorted(words, key=automaton.accepts, reverse=True)
+            return first, second
+    return None
+
+
+def count_table(
+    automaton: Automaton, length: int
+) -> tuple[Int[np.ndarray, "counts symbols"], Bool[np.ndarray, " counts"]]:
+    """All vectors of counts of words of a length, and whether a symmetric language has the words with these counts.
+
+    The answer is that of the word whose symbols stand in the alphabet's order.
+    """
+    symbols = len(automaton.alphabet)
+    require_integer("length", length, 0)
+    number = math.comb(length + symbols - 1, symbols - 1)
+    require(
+        number <= MOST_COUNTS,
+        f"words of length {length} over {symbols} symbols have {number:,} vectors of counts; at most {MOST_COUNTS:,} "
+        "are listed (try a smaller length)",
+    )
+    counts = _counts(length, symbols)
+    state = np.full(number, automaton.start)
+    for symbol in range(symbols):
+        after = np.empty((length + 1, automaton.size), np.int64)  # [n, q]: the state after n times the symbol
+        after[0] = np.arange(automaton.size)
+        for n in range(length):
+            after[n + 1] = automaton.transitions[after[n], symbol]
+        state = after[counts[:, symbol], state]
+    return counts, automaton.final[state]
+
+
+def _counts(length: int, symbols: int) -> Int[np.ndarray, "counts symbols"]:
+    """All vectors of `symbols` numbers with the sum `length`: where the bars stand among stars and bars."""
+    places = itertools.combinations(range(length + symbols - 1), symbols - 1)
+    bars = np.array(list(places), np.int64)
+    ends = np.full((len(bars), 1), length + symbols - 1)
+    return np.diff(np.hstack([np.full_like(ends, -1), bars, ends]), axis=1) - 1
+
+
+def _reached(automaton: Automaton, length: int) -> Bool[np.ndarray, "times states"]:
+    """Whether words of length t = 0, 1, ... reach each state."""
+    reached = np.zeros((length + 1, automaton.size), bool)
+    reached[0, automaton.start] = True
+    for t in range(length):
+        reached[t + 1, automaton.transitions[reached[t]]] = True
+    return reached
+
+
+def _classes(automaton: Automaton, length: int) -> Int[np.ndarray, "lengths states"]:
+    """The class of every state in P_0, P_1, ...: states of one class accept the same words of length exactly k."""
+    classes = np.empty((max(length, 1), automaton.size), np.int64)
+    classes[0] = automaton.final
+    for k in range(1, len(classes)):
+        _, classes[k] = np.unique(classes[k - 1][automaton.transitions], axis=0, return_inverse=True)
+    return classes
+
+
+def _way_to(automaton: Automaton, reached: Bool[np.ndarray, "times states"], t: int, state: int) -> list[int]:
+    """A word of length t that leads to a state."""
+    way: list[int] = []
+    for time in range(t, 0, -1):
+        before, symbol = np.argwhere(reached[time - 1][:, None] & (automaton.transitions == state))[0].tolist()
+        way.append(symbol)
+        state = before
+    return way[::-1]
+
+
+def _telling_apart(
+    automaton: Automaton, classes: Int[np.ndarray, "lengths states"], k: int, one: int, other: int
+) -> list[int]:
+    """A word of length k that just one of two states of different classes of P_k accepts."""
+    word: list[int] = []
+    for left in range(k, 0, -1):
+        rows = classes[left - 1][automaton.transitions[[one, other]]]
+        symbol = int(np.flatnonzero(rows[0] != rows[1])[0])
+        word.append(symbol)
+        one, other = automaton.transitions[[one, other], symbol].tolist()
+    return word

@@ -1,0 +1,521 @@
+"""Inputs for a machine: uniform, or half accepted and half rejected (sm-approximation, section 2, T4).
+
+Running a Turing machine: the interpreter, and its full trace (sm-approximation, section 2, T2).
+
+Time i = 0..T. `state[i]`, `symbol[i]` and `cell[i]` are z_i, a_i and l_i: the state, the symbol under the head and the
+cell of the head after step i. Step i reads (z_{i−1}, a_{i−1}), writes `written[i]` on cell l_{i−1} and moves by
+`moved[i]`. After halting the machine loops with move +1.
+
+Many inputs of one machine at once: the interpreter as array operations over the inputs, step by step.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+from krogh.errors import KroghError, require, require_integer
+from krogh.programs.machines.machine import ACCEPT, NOTHING, REJECT, Machine, Word
+
+PATIENCE = 10
+"""A machine that did not halt within T steps is followed up to PATIENCE·T, to say how many it needs."""
+CHUNK = 8192
+
+
+class LeftTheTapeError(KroghError):
+    """A move off the left end of a one-way tape."""
+
+
+class Tape(NamedTuple):
+    """A stretch of tape: `symbols[j]` stands on cell `first + j`; all cells outside are blank."""
+
+    first: int
+    symbols: Int[np.ndarray, " cells"]
+
+    def content(self) -> Int[np.ndarray, " cells"]:
+        """The symbols from the first to the last that is not blank."""
+        (marked,) = np.nonzero(self.symbols)
+        return self.symbols[marked[0] : marked[-1] + 1] if len(marked) else self.symbols[:0]
+
+    def window(self, first: int, last: int) -> Int[np.ndarray, " cells"]:
+        """The symbols on the cells `first` to `last`."""
+        cells = np.arange(first, last + 1) - self.first
+        inside = (cells >= 0) & (cells < len(self.symbols))
+        return np.where(inside, self.symbols[np.clip(cells, 0, len(self.symbols) - 1)], 0).astype(np.int32)
+
+
+class Run(NamedTuple):
+    """Where a run ended: after halting, or after all its steps."""
+
+    machine: Machine
+    word: Int[np.ndarray, " m"]
+    state: int
+    cell: int
+    tape: Tape
+    halted_at: int | None
+
+    @property
+    def label(self) -> int | None:
+        """1 accepted, 0 rejected; None where it did not halt or halted without a decision."""
+        return decision(self.machine, self.state)
+
+    @property
+    def output(self) -> str:
+        """What stands on the tape, from the first to the last symbol that is not blank."""
+        return self.machine.decode(self.tape.content())
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Every step of a run; arrays have steps + 1 entries.
+
+    No step comes before time 0: `written[0]` is −1 and `moved[0]` is 0.
+    """
+
+    machine: Machine
+    word: Int[np.ndarray, " m"]
+    state: Int[np.ndarray, " times"]
+    symbol: Int[np.ndarray, " times"]
+    cell: Int[np.ndarray, " times"]
+    halted_at: int | None
+
+    @property
+    def steps(self) -> int:
+        """T."""
+        return len(self.state) - 1
+
+    @functools.cached_property
+    def written(self) -> Int[np.ndarray, " times"]:
+        """u_i, the symbol that step i wrote."""
+        return np.concatenate([[-1], self.machine.write[self.state[:-1], self.symbol[:-1]]]).astype(np.int32)
+
+    @functools.cached_property
+    def moved(self) -> Int[np.ndarray, " times"]:
+        """q_i, the move of step i."""
+        return np.concatenate([[0], self.machine.move[self.state[:-1], self.symbol[:-1]]]).astype(np.int8)
+
+    @property
+    def label(self) -> int | None:
+        """1 accepted, 0 rejected; None where it did not halt or halted without a decision."""
+        return decision(self.machine, int(self.state[-1]))
+
+    def tape_at(self, time: int) -> Tape:
+        """The tape after step `time`: the input and the cells the head has been on."""
+        require_integer("time", time, 0, self.steps)
+        cells = self.cell[: time + 1]
+        first, last = min(1, int(cells.min())), max(len(self.word), int(cells.max()))
+        symbols = np.zeros(last - first + 1, np.int32)
+        symbols[1 - first : 1 - first + len(self.word)] = self.word
+        # Assignment with repeated indices keeps the last value, which is the symbol written last.
+        symbols[self.cell[:time] - first] = self.written[1 : time + 1]
+        return Tape(first, symbols)
+
+
+class Configuration:
+    """A machine at work: its state, its head and its tape."""
+
+    def __init__(self, machine: Machine, word: Word) -> None:
+        self.machine = machine
+        self.word = machine.encode(word)
+        self.state, self.cell, self.time = machine.start, 1, 0
+        self.tape = dict(enumerate(self.word.tolist(), start=1))
+        self._tables = [table.tolist() for table in (machine.next_state, machine.write, machine.move)]
+        self._halting = machine.is_halting.tolist()
+        # The margin of a one-way tape is cell 0; on two-way tapes no cell is too far left.
+        self._lowest: float = 0 if machine.tape == "one-way" else -np.inf
+
+    @property
+    def halted(self) -> bool:
+        """Whether the state halts."""
+        return self._halting[self.state]
+
+    def advance(self, steps: int) -> tuple[list[int], list[int], list[int]]:
+        """Take up to `steps` steps, fewer where the machine halts: states, symbols and cells after each of them."""
+        next_state, write, move = self._tables
+        halting, lowest, tape = self._halting, self._lowest, self.tape
+        state, cell = self.state, self.cell
+        symbol = tape.get(cell, 0)
+        states: list[int] = []
+        symbols: list[int] = []
+        cells: list[int] = []
+        for _ in range(steps):
+            if halting[state]:
+                break
+            tape[cell] = write[state][symbol]
+            before = (state, symbol)
+            cell += move[state][symbol]
+            if cell < lowest:
+                raise off_the_left_end(self.machine, self.word, self.time + len(states) + 1, *before)
+            state = next_state[state][symbol]
+            symbol = tape.get(cell, 0)
+            states.append(state)
+            symbols.append(symbol)
+            cells.append(cell)
+        self.state, self.cell, self.time = state, cell, self.time + len(states)
+        return states, symbols, cells
+
+
+def trace(machine: Machine, word: Word, steps: int) -> Trace:
+    """Every step of a run of `steps` steps."""
+    require_integer("steps", steps, 0)
+    at = Configuration(machine, word)
+    first_symbol = at.tape.get(1, 0)
+    states, symbols, cells = at.advance(steps)
+    rest = steps - at.time
+    halted_at = at.time if at.halted else None
+    beyond = range(at.cell + 1, at.cell + 1 + rest)
+    return Trace(
+        machine,
+        at.word,
+        np.array([machine.start, *states, *[at.state] * rest], np.int32),
+        np.array([first_symbol, *symbols, *(at.tape.get(cell, 0) for cell in beyond)], np.int32),
+        np.array([1, *cells, *beyond], np.int32),
+        halted_at,
+    )
+
+
+def run(machine: Machine, word: Word, steps: int) -> Run:
+    """Run until the machine halts, for at most `steps` steps."""
+    require_integer("steps", steps, 0)
+    at = _follow(machine, word, steps)
+    first, last = min(1, at.cell, min(at.tape, default=1)), max(at.cell, max(at.tape, default=1))
+    symbols = np.array([at.tape.get(cell, 0) for cell in range(first, last + 1)], np.int32)
+    return Run(machine, at.word, at.state, at.cell, Tape(first, symbols), at.time if at.halted else None)
+
+
+def steps_needed(machine: Machine, word: Word, limit: int) -> int | None:
+    """After how many steps the machine halts on a word; None where it does not within `limit`."""
+    require_integer("limit", limit, 0)
+    at = _follow(machine, word, limit)
+    return at.time if at.halted else None
+
+
+def require_halts(machine: Machine, words: Sequence[Word], steps: int) -> list[int]:
+    """The steps each word needs; an error where T is too small says how many a word needs, if it is found out."""
+    require_integer("steps", steps, 0)
+    needed = [steps_needed(machine, word, steps) for word in words]
+    found = [count for count in needed if count is not None]
+    if len(found) == len(needed):
+        return found
+    late = next(word for word, count in zip(words, needed, strict=True) if count is None)
+    limit = PATIENCE * max(steps, 1)
+    enough = steps_needed(machine, late, limit)
+    shown = machine.decode(machine.encode(late))
+    if enough is None:
+        says = f"nor within {limit}: it may never halt, or needs a larger T"
+    else:
+        says = f"it needs {enough} steps: take T = {enough} or more"
+    raise KroghError(f"T = {steps} is too small: {machine.name!r} does not halt on {shown!r} within T steps; {says}")
+
+
+def decision(machine: Machine, state: int) -> int | None:
+    """What a state decides: 1, 0 or nothing."""
+    label = int(machine.labels[state])
+    return None if label == NOTHING else label
+
+
+def off_the_left_end(
+    machine: Machine, word: Int[np.ndarray, " m"], time: int, state: int, symbol: int
+) -> LeftTheTapeError:
+    """The error for a move left from cell 0 of a one-way tape."""
+    return LeftTheTapeError(
+        f"{machine.name!r} moves off the left end of its one-way tape on the input {machine.decode(word)!r}: "
+        f"step {time}, in state {machine.states[state]!r} on {machine.alphabet[symbol]!r}, moves left from cell 0. "
+        "Mark the left end on the tape, or take a two-way tape (`tape: two-way`)"
+    )
+
+
+def _follow(machine: Machine, word: Word, steps: int) -> Configuration:
+    """The configuration after halting or after `steps` steps, without the memory of a trace."""
+    at = Configuration(machine, word)
+    while at.time < steps and not at.halted:
+        at.advance(min(CHUNK, steps - at.time))
+    return at
+
+
+Words = Sequence[Word] | np.ndarray
+BLOCK = 64
+"""Steps between two looks at who has halted or left the tape."""
+
+
+@dataclass(frozen=True, eq=False)
+class TraceBatch:
+    """The traces of several inputs, arrays [batch, steps + 1]; `halted_at` is −1 where an input does not halt."""
+
+    machine: Machine
+    words: tuple[np.ndarray, ...]
+    state: Int[np.ndarray, "batch times"]
+    symbol: Int[np.ndarray, "batch times"]
+    cell: Int[np.ndarray, "batch times"]
+    halted_at: Int[np.ndarray, " batch"]
+
+    @property
+    def steps(self) -> int:
+        """T."""
+        return self.state.shape[1] - 1
+
+    @property
+    def labels(self) -> Int[np.ndarray, " batch"]:
+        """1 accepted, 0 rejected, −1 neither, int8 [batch]."""
+        return self.machine.labels[self.state[:, -1]]
+
+    @functools.cached_property
+    def written(self) -> Int[np.ndarray, "batch times"]:
+        """u_i, the symbol that step i wrote; −1 at time 0."""
+        return _shifted(self.machine.write[self.state[:, :-1], self.symbol[:, :-1]], -1)
+
+    @functools.cached_property
+    def moved(self) -> Int[np.ndarray, "batch times"]:
+        """q_i, the move of step i; 0 at time 0."""
+        return _shifted(self.machine.move[self.state[:, :-1], self.symbol[:, :-1]], 0)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __getitem__(self, number: int) -> Trace:
+        halted = int(self.halted_at[number])
+        arrays = (self.state[number], self.symbol[number], self.cell[number])
+        return Trace(self.machine, self.words[number], *arrays, None if halted < 0 else halted)
+
+    def __iter__(self) -> Iterator[Trace]:
+        return (self[number] for number in range(len(self)))
+
+
+class Decisions(NamedTuple):
+    """How runs ended: labels (1 accepted, 0 rejected, −1 neither) and steps until halting (−1: none), [batch]."""
+
+    labels: Int[np.ndarray, " batch"]
+    halted_at: Int[np.ndarray, " batch"]
+
+
+def trace_batch(machine: Machine, words: Words, steps: int) -> TraceBatch:
+    """Every step of the runs of several inputs, the same as `trace` gives for each."""
+    require_integer("steps", steps, 0)
+    require(len(words) > 0, "a batch needs at least one word")
+    at = _Batch(machine, _encoded(machine, words), steps)
+    shape = (steps + 1, len(words))
+    state, symbol, cell = (np.empty(shape, np.int32) for _ in range(3))
+    state[0], symbol[0], cell[0] = machine.start, at.symbol, 1
+    time = 0
+    while time < steps and not machine.is_halting[at.state].all():
+        count = min(BLOCK, steps - time)
+        part = slice(time + 1, time + 1 + count)
+        at.advance(state[part], symbol[part], cell[part])
+        time += count
+    # All have halted: states stay, heads go on to the right over a tape that does not change.
+    state[time + 1 :] = at.state
+    cell[time + 1 :] = cell[time] + np.arange(1, steps - time + 1)[:, None]
+    symbol[time + 1 :] = np.take_along_axis(at.tape, cell[time + 1 :].T + at.margin, axis=1).T
+    halted = machine.is_halting[state]
+    halted_at = np.where(halted.any(axis=0), halted.argmax(axis=0), -1)
+    turned = [np.ascontiguousarray(array.T) for array in (state, symbol, cell)]
+    return TraceBatch(machine, tuple(at.words), turned[0], turned[1], turned[2], halted_at)
+
+
+def decide_batch(machine: Machine, words: Words, steps: int) -> Decisions:
+    """How the runs of several inputs end within `steps` steps, without the memory of traces."""
+    require_integer("steps", steps, 0)
+    encoded = _encoded(machine, words)
+    labels = np.full(len(encoded), -1, np.int8)
+    halted_at = np.full(len(encoded), -1, np.int64)
+    running = np.arange(len(encoded))
+    if machine.is_halting[machine.start]:
+        labels[:], halted_at[:] = machine.labels[machine.start], 0
+        return Decisions(labels, halted_at)
+    at = _Batch(machine, encoded, steps)
+    time = 0
+    while time < steps and len(running):
+        count = min(BLOCK, steps - time)
+        state, symbol, cell = (np.empty((count, len(running)), np.int32) for _ in range(3))
+        at.advance(state, symbol, cell)
+        halted = machine.is_halting[state]
+        done = halted[-1]
+        halted_at[running[done]] = time + 1 + halted.argmax(axis=0)[done]
+        labels[running[done]] = machine.labels[at.state[done]]
+        time += count
+        if done.any():
+            running = running[~done]
+            at.keep(~done)
+    return Decisions(labels, halted_at)
+
+
+class _Batch:
+    """Heads and tapes of several inputs. Column `margin + cell` of a row is a cell of its tape."""
+
+    def __init__(self, machine: Machine, words: list[np.ndarray], steps: int) -> None:
+        self.machine, self.words, self.time = machine, words, 0
+        longest = max((len(word) for word in words), default=0)
+        # A head that leaves a one-way tape is found after its block of steps, before it leaves its own row.
+        self.margin = steps if machine.tape == "two-way" else min(BLOCK, steps)
+        width = self.margin + max(longest, steps + 1) + 1
+        self.tape = np.zeros((len(words), width), np.min_scalar_type(len(machine.alphabet) - 1))
+        for row, word in zip(self.tape, words, strict=True):
+            row[self.margin + 1 : self.margin + 1 + len(word)] = word
+        self.state = np.full(len(words), machine.start, np.int32)
+        self.place = np.arange(len(words)) * width + self.margin + 1
+        self._tables = [table.ravel() for table in (machine.next_state, machine.write, machine.move)]
+
+    @property
+    def symbol(self) -> Int[np.ndarray, " batch"]:
+        """The symbols under the heads."""
+        return self.tape.ravel()[self.place].astype(np.int32)
+
+    def advance(
+        self,
+        states: Int[np.ndarray, "count batch"],
+        symbols: Int[np.ndarray, "count batch"],
+        cells: Int[np.ndarray, "count batch"],
+    ) -> None:
+        """Fill the arrays with the next steps."""
+        next_state, write, move = self._tables
+        flat, size = self.tape.reshape(-1), len(self.machine.alphabet)
+        before = self.state, self.symbol
+        state, symbol = before
+        place = self.place
+        first = np.arange(len(state)) * self.tape.shape[1] + self.margin
+        for step in range(len(states)):
+            pair = state * size + symbol
+            flat[place] = write[pair]
+            place = place + move[pair]
+            state = states[step] = next_state[pair]
+            symbol = symbols[step] = flat[place]
+            cells[step] = place - first
+        if self.machine.tape == "one-way" and cells.min() < 0:
+            self._refuse(np.vstack([before[0][None], states]), np.vstack([before[1][None], symbols]), cells)
+        self.state, self.place, self.time = state, place, self.time + len(states)
+
+    def keep(self, rows: np.ndarray) -> None:
+        """Go on with some of the inputs only."""
+        cells = self.place - np.arange(len(self.place)) * self.tape.shape[1]
+        self.words = [word for word, kept in zip(self.words, rows, strict=True) if kept]
+        self.tape, self.state = self.tape[rows], self.state[rows]
+        self.place = cells[rows] + np.arange(len(self.words)) * self.tape.shape[1]
+
+    def _refuse(self, states: np.ndarray, symbols: np.ndarray, cells: np.ndarray) -> None:
+        """The error for the first head that left a one-way tape."""
+        step, row = np.argwhere(cells < 0)[0]
+        at = int(states[step, row]), int(symbols[step, row])
+        raise off_the_left_end(self.machine, self.words[row], self.time + int(step) + 1, *at)
+
+
+def _encoded(machine: Machine, words: Words) -> list[np.ndarray]:
+    if isinstance(words, np.ndarray) and words.ndim == 2:
+        return list(machine.encode(words.ravel()).reshape(words.shape))
+    return [machine.encode(word) for word in words]
+
+
+def _shifted(values: np.ndarray, first: int) -> np.ndarray:
+    return np.concatenate([np.full((len(values), 1), first, values.dtype), values], axis=1)
+
+
+LISTED = 1 << 14
+"""Up to so many words of a length are all listed; of more, words are drawn."""
+DRAWN = 1 << 19
+SAMPLED_CHUNK = 1 << 11
+
+
+class LabelledWords(NamedTuple):
+    """Words int32 [count, length] and what the machine decides on them, int8 [count]: 1 accept, 0 reject."""
+
+    words: Int[np.ndarray, "count length"]
+    labels: Int[np.ndarray, " count"]
+
+
+def sample_words(
+    machine: Machine,
+    length: int,
+    count: int,
+    steps: int,
+    seed: int,
+    balanced: bool = True,
+    symbols: Word | None = None,
+) -> LabelledWords:
+    """`count` random words of a length, with labels; the machine must decide all it meets within `steps` steps.
+
+    Words are made of `symbols` (the input symbols of the machine where none are given). They are uniform and drawn
+    with replacement; balanced, half of them are uniform among the accepted words and half among the rejected ones
+    (the odd one is of either kind at even odds), in random order.
+    """
+    require_integer("length", length, 0)
+    require_integer("count", count, 1)
+    require_integer("seed", seed, 0)
+    letters = np.unique(machine.encode(machine.input_symbols if symbols is None else symbols))
+    require(len(letters) > 0, f"{machine.name!r} has no symbol to make words of: give `symbols`")
+    rng = np.random.default_rng(seed)
+    if not balanced:
+        words = rng.choice(letters, size=(count, length)).astype(np.int32)
+        return LabelledWords(words, _labels(machine, words, steps))
+    wanted = np.array([count // 2, count // 2])
+    wanted[rng.integers(2)] += count % 2
+    found = _listed if len(letters) ** length <= LISTED else _drawn
+    parts = found(machine, letters, length, wanted, steps, rng)
+    order = rng.permutation(count)
+    labels = np.repeat(np.array([REJECT, ACCEPT], np.int8), wanted)
+    return LabelledWords(np.concatenate(parts)[order], labels[order])
+
+
+def _listed(
+    machine: Machine, letters: np.ndarray, length: int, wanted: np.ndarray, steps: int, rng: np.random.Generator
+) -> list[np.ndarray]:
+    """Choices among all words of the length, rejected ones first."""
+    every = np.array(list(itertools.product(letters, repeat=length)), np.int32).reshape(-1, length)
+    labels = np.concatenate([_labels(machine, part, steps) for part in _chunks(every)])
+    parts = []
+    for label in (REJECT, ACCEPT):
+        of_kind = every[labels == label]
+        if wanted[label] and not len(of_kind):
+            raise _none_of(machine, label, length, f"none of all {len(every)} words")
+        parts.append(of_kind[rng.integers(max(len(of_kind), 1), size=wanted[label])])
+    return parts
+
+
+def _drawn(
+    machine: Machine, letters: np.ndarray, length: int, wanted: np.ndarray, steps: int, rng: np.random.Generator
+) -> list[np.ndarray]:
+    """Words drawn until there are enough of both kinds, rejected ones first."""
+    parts: list[list[np.ndarray]] = [[], []]
+    have = np.zeros(2, int)
+    for _ in range(DRAWN // SAMPLED_CHUNK):
+        words = rng.choice(letters, size=(SAMPLED_CHUNK, length)).astype(np.int32)
+        labels = _labels(machine, words, steps)
+        for label in (REJECT, ACCEPT):
+            parts[label].append(words[labels == label][: wanted[label] - have[label]])
+            have[label] += len(parts[label][-1])
+        if np.array_equal(have, wanted):
+            return [np.concatenate(part) for part in parts]
+    label = int(np.argmax(wanted - have))
+    raise _none_of(machine, label, length, f"only {have[label]} of {DRAWN} random words")
+
+
+def _labels(machine: Machine, words: np.ndarray, steps: int) -> np.ndarray:
+    """The labels of words; an error where the machine does not decide one."""
+    decisions = decide_batch(machine, words, steps)
+    late = np.flatnonzero(decisions.halted_at < 0)
+    if len(late):
+        require_halts(machine, [words[late[0]]], steps)
+    (undecided,) = np.nonzero(decisions.labels < 0)
+    if len(undecided):
+        shown = machine.decode(words[undecided[0]])
+        raise KroghError(
+            f"{machine.name!r} halts on {shown!r} without a decision, so the word has no label. Name its accept and "
+            "reject states in the fields `accept` and `reject`"
+        )
+    return decisions.labels
+
+
+def _none_of(machine: Machine, label: int, length: int, says: str) -> KroghError:
+    kind = "accepted" if label == ACCEPT else "rejected"
+    return KroghError(
+        f"{says} of length {length} are {kind} by {machine.name!r}, so that a balanced sample cannot be drawn: "
+        "take another length, other symbols, or balanced=False"
+    )
+
+
+def _chunks(words: np.ndarray) -> list[np.ndarray]:
+    return [words[first : first + SAMPLED_CHUNK] for first in range(0, len(words), SAMPLED_CHUNK)]

@@ -1,0 +1,1 @@
+"""Functions of bits and parities of few of them: Fourier analysis, limits on learning, exact laws of training."""

@@ -1,0 +1,311 @@
+"""What a margin is asked of: a group whose composition is learned, or a parity; and how each may be given.
+
+a group    a `Group`, a name such as "S_5", an integer p for Z_p, a composition task, or real characters alone
+a parity   a `ParityProblem`, or a task "parity-classes"
+
+Characters over the real numbers: what the maximum margin of a group depends on.
+
+Networks are real, so that what counts are the irreducible representations over the reals. Each comes from complex ones:
+
+    kind          from                     real dimension D    commutant e    character χ
+    real          one of dimension d       d                   1              χ_d
+    complex       a conjugate pair         2d                  2              2 Re χ_d
+    quaternionic  one of dimension d       2d                  4              2 χ_d
+
+The regular representation holds each D/e times: Σ_R D²/e = |G| and Σ_R (D/e) χ_R(C) = 0 for C ≠ {e}. A class and the
+class of its inverses have the same real characters and are one *real class* here; there are as many as real irreps.
+
+With D in place of d and e = 1 the formulas of the dissertation's Theorem 7.9 and section D.9 hold for every finite
+group: a neuron in R with unit vectors x, y, z, u(g) = xᵀR(g)y, v(g) = yᵀR(g)z, w(g) = xᵀR(g)z, attains
+Σ_{a,b} u(a)v(b)w(ab) = √(|G|/D)·‖u‖‖v‖‖w‖, and none in R does better.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from krogh.errors import KroghError, require, require_integer
+from krogh.programs.groups import Group, cyclic, from_table, load_group
+from krogh.theory.groups.characters import CharacterTable, character_table
+from krogh.theory.groups.irreps import COMMUTANT, KINDS
+from krogh.theory.groups.symmetric import symmetric_character_table
+
+Array = NDArray[np.float64]
+
+LARGEST_CYCLIC = 4096
+"""Of Z_p with all characters listed."""
+
+_ROUNDING = 1e-7
+"""Two characters of one table that differ by less are the same."""
+
+
+@dataclass(frozen=True, eq=False)
+class RealCharacters:
+    """The real irreducible characters of a finite group.
+
+    `characters` [irreps, classes], the trivial irrep and the class of the identity first; `class_sizes` count the
+    elements of a class and of its inverses; `dimensions` are D, `kinds` the kinds of the irreps. `class_members` says
+    of each real class which classes of the complex table it is, `irrep_members` the same of the irreps.
+    """
+
+    order: int
+    class_sizes: NDArray[np.int64]
+    characters: Array
+    kinds: tuple[str, ...]
+    irrep_names: tuple[str, ...]
+    class_names: tuple[str, ...]
+    irrep_members: tuple[tuple[int, ...], ...]
+    class_members: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        regular = self.multiplicities @ self.characters
+        wanted = np.zeros(len(self.class_sizes))
+        wanted[0] = self.order
+        sizes_add = int(self.class_sizes.sum()) == self.order
+        require(
+            sizes_add and np.allclose(regular, wanted, rtol=0, atol=1e-6 * self.order),
+            f"characters must add up to the regular representation of a group of order {self.order}; class sizes "
+            f"{self.class_sizes.tolist()} add to {self.class_sizes.sum()}, Σ(D/e)χ is {np.round(regular, 6).tolist()}",
+        )
+
+    @property
+    def dimensions(self) -> Array:
+        """D of each irrep, [irreps]."""
+        return self.characters[:, 0]
+
+    @property
+    def commutants(self) -> Array:
+        """e of each irrep, [irreps]: 1 real, 2 complex, 4 quaternionic."""
+        return np.array([COMMUTANT[kind] for kind in self.kinds], np.float64)
+
+    @property
+    def multiplicities(self) -> Array:
+        """D/e, how often the regular representation holds each irrep."""
+        return self.dimensions / self.commutants
+
+    @property
+    def real_type(self) -> bool:
+        """Whether every irrep is realisable by real matrices, as Theorem 7.9 assumes."""
+        return set(self.kinds) == {"real"}
+
+    def payoff(self) -> Array:
+        """A[R, C] = (D_R - χ_R(C))/D_R^1.5 over non-trivial irreps and classes: the matrix game of section D.9.2."""
+        d = self.dimensions[1:, None]
+        return np.asarray((d - self.characters[1:, 1:]) / d**1.5)
+
+    @property
+    def unit(self) -> float:
+        """2/(3|G|)^1.5: the margin of a game of value 1."""
+        return 2.0 / (3.0 * self.order) ** 1.5
+
+
+def from_complex_table(
+    characters: ArrayLike,
+    class_sizes: ArrayLike,
+    indicator: ArrayLike,
+    class_names: Sequence[str] | None = None,
+    irrep_names: Sequence[str] | None = None,
+) -> RealCharacters:
+    """The real characters of a complex table [irreps, classes] with Frobenius–Schur indicators +1, 0 or -1 [irreps].
+
+    The trivial irrep and the class of the identity come first. Conjugate rows become one irrep, conjugate columns one
+    class, in the order in which the first of each appears. An irrep is named after its first row, a class after both.
+    """
+    table = np.asarray(characters, np.complex128)
+    sizes, signs = np.asarray(class_sizes, np.int64), np.asarray(indicator)
+    require(
+        table.ndim == 2 and table.shape[0] == table.shape[1] == len(sizes) == len(signs),
+        f"a character table is square, with a size per class and an indicator per irrep; got the shapes {table.shape}, "
+        f"{sizes.shape} and {signs.shape}",
+    )
+    columns = tuple(map(str, range(len(sizes)))) if class_names is None else tuple(class_names)
+    names = tuple(map(str, range(len(sizes)))) if irrep_names is None else tuple(irrep_names)
+    members, irreps = _conjugate_groups(table.T), _conjugate_groups(table)
+    rows, kinds = [], []
+    for group in irreps:
+        sign = int(np.rint(signs[group[0]]))
+        kinds.append(KINDS[sign])
+        rows.append(table[group[0]].real * (1.0 if sign == 1 else 2.0))
+    return RealCharacters(
+        order=int(sizes.sum()),
+        class_sizes=np.array([sizes[list(group)].sum() for group in members]),
+        characters=np.array(rows)[:, [group[0] for group in members]],
+        kinds=tuple(kinds),
+        irrep_names=tuple(names[group[0]] for group in irreps),
+        class_names=tuple("+".join(columns[column] for column in group) for group in members),
+        irrep_members=tuple(irreps),
+        class_members=tuple(members),
+    )
+
+
+def _conjugate_groups(rows: NDArray[np.complex128]) -> list[tuple[int, ...]]:
+    """The rows grouped with their conjugates: (i,) where row i is real, else (i, j)."""
+    groups: list[tuple[int, ...]] = []
+    seen = set()
+    for i, row in enumerate(rows):
+        if i in seen:
+            continue
+        partner = int(np.argmin(np.max(np.abs(rows - row.conj()), axis=1)))
+        distance = float(np.max(np.abs(rows[partner] - row.conj())))
+        require(
+            distance < _ROUNDING, f"row or column {i} of the character table has no conjugate (within {distance:.2g})"
+        )
+        groups.append((i,) if partner == i else (i, partner))
+        seen.add(partner)
+    return groups
+
+
+def cyclic_characters(p: int) -> RealCharacters:
+    """Those of Z_p: 2cos(2πzc/p) for the frequencies z < p/2, and for even p the alternating sign (-1)^c."""
+    require_integer("p", p, 2, LARGEST_CYCLIC)
+    half = p // 2
+    values = np.arange(half + 1)
+    angles = 2 * np.pi * (np.outer(values, values) % p) / p
+    characters = 2.0 * np.cos(angles)
+    characters[0] = 1.0
+    sizes = np.full(half + 1, 2)
+    sizes[0] = 1
+    kinds = ["real"] + ["complex"] * half
+    if p % 2 == 0:
+        characters[half] /= 2.0
+        sizes[half], kinds[half] = 1, "real"
+    pairs = tuple((c,) if 2 * c % p == 0 else (c, p - c) for c in values.tolist())
+    return RealCharacters(
+        order=int(p),
+        class_sizes=sizes,
+        characters=characters,
+        kinds=tuple(kinds),
+        irrep_names=tuple(f"frequency {z}" for z in values),
+        class_names=tuple("+".join(map(str, pair)) for pair in pairs),
+        irrep_members=pairs,
+        class_members=pairs,
+    )
+
+
+def require_group(characters: RealCharacters) -> None:
+    """Refuse the group of one element, where there is no wrong label and hence no margin."""
+    require(characters.order > 1, "a margin needs a wrong label; got the group of one element (try Z_2)")
+
+
+GroupLike = Group | RealCharacters | str | int
+"""What names a group: see this module's docstring. An integer p is Z_p."""
+
+LARGEST_TABLED_DEGREE = 6
+"""S_n beyond has no Cayley table here, but characters."""
+
+LARGEST_DEGREE = 12
+"""Of S_n by characters alone: 77 of them."""
+
+
+@dataclass(frozen=True)
+class ParityProblem:
+    """y = ∏_{j in support} x_j for x in {-1,+1}^n; the support is the first k coordinates where k is given instead."""
+
+    n: int
+    support: tuple[int, ...]
+
+    def __init__(self, n: int, support: Iterable[int] | None = None, k: int | None = None):
+        require_integer("n", n, 1)
+        require((support is None) != (k is None), f"a parity needs either a support or k; got {support!r} and k={k!r}")
+        if support is None:
+            require_integer("k", k, 1, n)
+        members = tuple(range(int(k or 0))) if support is None else tuple(int(i) for i in support)
+        for index in members:
+            require_integer("a coordinate of the support", index, 0, n - 1)
+        distinct = len(set(members)) == len(members) > 0
+        require(distinct, f"a support has at least one coordinate and repeats none; got {list(members)}")
+        object.__setattr__(self, "n", int(n))
+        object.__setattr__(self, "support", members)
+
+    @property
+    def k(self) -> int:
+        """How many bits are multiplied."""
+        return len(self.support)
+
+
+Problem = Group | ParityProblem
+
+
+def problem_of(given: Any) -> Problem:
+    """The group or parity that `given` names; a task of either is read by its fields."""
+    if isinstance(given, Group | ParityProblem):
+        return given
+    if hasattr(given, "support") and hasattr(given, "n"):
+        return ParityProblem(int(given.n), np.asarray(given.support).tolist())
+    if isinstance(given, str):
+        return load_group(given)
+    if isinstance(given, int | np.integer) and not isinstance(given, bool):
+        return cyclic(int(given))
+    if hasattr(given, "table"):
+        return from_table(np.asarray(given.table), name=getattr(given, "name", "table"))
+    raise KroghError(
+        f"a problem is a group, its name, an integer p for Z_p, a parity or a task of these; got {given!r}"
+    )
+
+
+def group_of(given: Any) -> Group:
+    """The group that `given` names; a parity is refused."""
+    problem = problem_of(given)
+    if isinstance(problem, ParityProblem):
+        raise KroghError(f"expected a group (try 'S_3' or an integer p for Z_p); got a parity of {problem.k} bits")
+    return problem
+
+
+def characters_of(given: GroupLike) -> RealCharacters:
+    """The real characters of a group, however it is given; S_7 and larger by the Murnaghan–Nakayama rule."""
+    if isinstance(given, RealCharacters):
+        return given
+    p = cyclic_order(given)
+    if p is not None and not isinstance(given, Group):
+        return cyclic_characters(p)
+    degree = _large_symmetric(given)
+    if degree is not None:
+        return _real(symmetric_character_table(degree))
+    return _characters(group_of(given))
+
+
+@functools.lru_cache(maxsize=32)
+def _characters(group: Group) -> RealCharacters:
+    found = _real(character_table(group))
+    p = cyclic_order(group)
+    if p is None:
+        return found
+    named = cyclic_characters(p)  # in the same order, by the frequencies' names
+    require(np.allclose(named.characters, found.characters), f"the characters of {group.name} are not in order")
+    return dataclasses.replace(found, irrep_names=named.irrep_names, class_names=named.class_names)
+
+
+def _real(table: CharacterTable) -> RealCharacters:
+    return from_complex_table(
+        table.characters, table.class_sizes, table.indicator, table.class_names, table.irrep_names
+    )
+
+
+def cyclic_order(given: Any) -> int | None:
+    """p where this is Z_p, p ≥ 2, by its number, its name or its table a + b mod p; None where it is not."""
+    if isinstance(given, bool):
+        return None
+    if isinstance(given, int | np.integer):
+        require_integer("p", given, 2)
+        return int(given)
+    if isinstance(given, str):
+        match = re.fullmatch(r"\s*Z_?(\d+)\s*", given)
+        return cyclic_order(int(match[1])) if match else None
+    if isinstance(given, Group) and given.order > 1:
+        elements = np.arange(given.order)
+        added = (elements[:, None] + elements[None, :]) % given.order
+        return given.order if np.array_equal(given.table, added) else None
+    return None
+
+
+def _large_symmetric(given: Any) -> int | None:
+    match = re.fullmatch(r"\s*S_?(\d+)\s*", given) if isinstance(given, str) else None
+    return int(match[1]) if match and LARGEST_TABLED_DEGREE < int(match[1]) <= LARGEST_DEGREE else None

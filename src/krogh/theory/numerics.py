@@ -1,0 +1,187 @@
+"""Operator norms from above: what a certificate may use where the largest singular value itself is out of reach.
+
+Matrices whose rows or columns share no place, and small ones, have theirs computed, and rounded up. For large sparse
+ones, with |A| the matrix of magnitudes,
+
+    ‖A‖² ≤ ‖|A|‖² = ρ(|A|ᵀ|A|) ≤ max_i (|A|ᵀ|A| x)_i / x_i        for every x > 0 (Collatz and Wielandt),
+
+and power iteration makes x good. It is the norm itself in the limit where the signs of A are those of its rows or
+columns, as in a layer of gates. Iterative estimates of singular values (Lanczos) come from below and would not do.
+
+float64 in JAX: constructions, margins and certificates compute in it, training does not.
+
+Norms of weight matrices and of tokens, with the convention of the capacity bounds, in float64.
+
+    ||M||_{p,q} = the q-norm of the vector of the p-norms of M's columns
+
+Rows of X are tokens, so that the largest token norm is ||X^T||_{2,inf}, and sums of row norms of W are
+||W^T||_{2,1}. Every norm works on the last two axes; leading axes (heads, layers) are kept.
+Source: dissertation, sections 4.2 and A.1.7.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import jax
+import numpy as np
+import scipy.sparse as sparse
+from numpy.typing import ArrayLike, NDArray
+
+from krogh.errors import require
+
+
+def double_precision() -> AbstractContextManager[Any]:
+    """float64 in JAX for the length of a block; the name of the context changed in JAX 0.8."""
+    if hasattr(jax, "enable_x64"):
+        return jax.enable_x64(True)
+    from jax.experimental import enable_x64  # type: ignore[attr-defined]
+
+    return enable_x64()
+
+
+Array = NDArray[np.float64]
+
+
+def mixed_norm(matrix: ArrayLike, p: float, q: float) -> Array:
+    """||M||_{p,q}: the q-norm, across columns, of the p-norm within each column; shape = leading axes.
+
+    `numpy.inf` is the largest entry. ||W||_{2,1} sums column norms, ||J||_{1,1} sums absolute entries.
+    """
+    values = _matrix(matrix)
+    for name, order in (("p", p), ("q", q)):
+        require(order >= 1, f"{name} must be at least 1 for a norm (numpy.inf is allowed); got {name}={order!r}")
+    columns = np.linalg.norm(values, ord=p, axis=-2)
+    return np.asarray(np.linalg.norm(columns, ord=q, axis=-1))
+
+
+def spectral_norm(matrix: ArrayLike) -> Array:
+    """||M||: the largest singular value; shape = leading axes."""
+    return np.asarray(np.linalg.norm(_matrix(matrix), ord=2, axis=(-2, -1)))
+
+
+def frobenius_norm(matrix: ArrayLike) -> Array:
+    """||M||_F: the root of the sum of squares; shape = leading axes."""
+    return np.asarray(np.linalg.norm(_matrix(matrix), axis=(-2, -1)))
+
+
+def token_norm(tokens: ArrayLike) -> Array:
+    """||X^T||_{2,inf} = max_t ||x_t||, where tokens are the rows of X (..., T, d); shape = leading axes."""
+    return mixed_norm(np.swapaxes(_matrix(tokens), -1, -2), 2, np.inf)
+
+
+def unit_ball(vectors: ArrayLike) -> Array:
+    """Projection of each vector (last axis) onto the unit ball: u / max(1, ||u||).
+
+    It moves no two vectors apart, ||Pi u - Pi v|| <= ||u - v|| (dissertation, Lemma A.9), and stands for layer
+    normalisation in the depth-L bounds.
+    """
+    values = np.asarray(vectors, dtype=np.float64)
+    return values / np.maximum(1.0, np.linalg.norm(values, axis=-1, keepdims=True))
+
+
+def attention_norms(
+    query: ArrayLike, key: ArrayLike, value: ArrayLike, output: ArrayLike | None = None
+) -> dict[str, Array]:
+    """The norms of one layer's weights that the capacity bounds ask for, under the names they ask by.
+
+    `query`, `key`, `value` are (..., d, k) with tokens multiplied from the left, `output` is (..., k, d).
+    `query_key` = ||W_Q W_K^T||, `query_key_21` = ||W_K W_Q^T||_{2,1} (the row norms of W_Q W_K^T, summed),
+    `value` = ||W_V||, `value_21` = ||W_V||_{2,1}, and the same for `output`.
+    """
+    w_q, w_k, w_v = _matrix(query), _matrix(key), _matrix(value)
+    require(w_q.shape == w_k.shape, f"query and key need one shape (d, k); got {w_q.shape} and {w_k.shape}")
+    key_query = w_k @ np.swapaxes(w_q, -1, -2)
+    found = {
+        "query_key": spectral_norm(key_query),
+        "query_key_21": mixed_norm(key_query, 2, 1),
+        "value": spectral_norm(w_v),
+        "value_21": mixed_norm(w_v, 2, 1),
+    }
+    if output is not None:
+        found |= {"output": spectral_norm(output), "output_21": mixed_norm(output, 2, 1)}
+    return found
+
+
+def norm_table(params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Norms of every parameter of a network, by its name, as plain numbers (lists along leading axes).
+
+    A matrix (or a stack of them) gets "spectral", "frobenius", "columns" = ||W||_{2,1}, "rows" = ||W^T||_{2,1} and
+    "largest_row" = ||W^T||_{2,inf}; a vector or a scalar gets its Euclidean norm, as "frobenius".
+    """
+    table = {}
+    for name, parameter in params.items():
+        values = np.asarray(parameter, dtype=np.float64)
+        if values.ndim < 2:
+            table[name] = {"frobenius": float(np.linalg.norm(values))}
+            continue
+        norms = {
+            "spectral": spectral_norm(values),
+            "frobenius": frobenius_norm(values),
+            "columns": mixed_norm(values, 2, 1),
+            "rows": mixed_norm(np.swapaxes(values, -1, -2), 2, 1),
+            "largest_row": token_norm(values),
+        }
+        table[name] = {kind: norm.tolist() for kind, norm in norms.items()}
+    return table
+
+
+def _matrix(matrix: ArrayLike) -> Array:
+    values = np.asarray(matrix, dtype=np.float64)
+    require(
+        values.ndim >= 2, f"a matrix has at least two axes; got shape {values.shape} (write v[:, None] for a vector)"
+    )
+    return values
+
+
+SMALL = 256
+"""Matrices with at most so many rows or columns that are not zero have their singular values computed."""
+ROUNDS = 200
+"""Of power iteration."""
+_SAFE = 1 + 1e-10
+"""More than the rounding errors of what is computed here."""
+
+
+def operator_norm_bound(matrix: Any) -> float:
+    """An upper bound on the largest singular value of a dense or sparse matrix, exact to 1e-10 for small ones."""
+    given = sparse.csr_array(matrix, dtype=np.float64)
+    given.eliminate_zeros()
+    if not given.nnz:
+        return 0.0
+    rows = np.flatnonzero(np.diff(given.indptr))
+    columns = np.unique(given.indices)
+    if len(rows) == len(columns) == given.nnz:
+        return float(np.abs(given.data).max())
+    # rows, or columns, that share no place are orthogonal: the largest of them is the norm
+    if len(columns) == given.nnz:
+        return largest_row_norm(given)
+    if len(rows) == given.nnz:
+        return largest_row_norm(given.T)
+    core = sparse.csr_array(given[rows][:, columns])
+    if min(core.shape) <= SMALL:
+        narrow = core if core.shape[0] <= core.shape[1] else sparse.csr_array(core.T)
+        # the rounding error of the least eigenvalue is relative to the largest, which is the one that is wanted
+        largest = float(np.linalg.eigvalsh((narrow @ narrow.T).toarray())[-1])
+        return math.sqrt(max(largest, 0.0)) * _SAFE
+    return _power_bound(abs(core))
+
+
+def largest_row_norm(matrix: Any) -> float:
+    """max_j ‖A_j‖_2 over rows, which is the largest change of one coordinate of A h where h changes by 1."""
+    given = sparse.csr_array(matrix, dtype=np.float64)
+    return math.sqrt(float(np.max(given.power(2).sum(axis=1), initial=0.0))) * _SAFE
+
+
+def _power_bound(magnitudes: sparse.csr_array) -> float:
+    back = sparse.csr_array(magnitudes.T)
+    x = np.ones(magnitudes.shape[1])
+    best = float(magnitudes.sum(axis=0).max()) * float(magnitudes.sum(axis=1).max())
+    for _ in range(ROUNDS):
+        image = back @ (magnitudes @ x)
+        best = min(best, float(np.max(image / x)))
+        # any positive x gives a bound; the floor keeps components with smaller norms from vanishing
+        x = np.maximum(image / image.max(), 1e-200)
+    return math.sqrt(best) * _SAFE

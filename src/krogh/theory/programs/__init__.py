@@ -1,0 +1,1 @@
+"""Statistically meaningful approximation: all-layer margins, and the samples that they ask for."""

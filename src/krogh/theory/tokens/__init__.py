@@ -1,0 +1,1 @@
+"""Token regression: what Transformers, recurrent and feedforward networks need for it."""

@@ -1,0 +1,124 @@
+"""Fourier analysis on the cube, against sums written out."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from krogh.errors import KroghError
+from krogh.theory.boolean import fourier as boolean
+
+quiet = settings(database=None, deadline=None, max_examples=30)
+
+
+def subsets(n):
+    return [s for size in range(n + 1) for s in itertools.combinations(range(n), size)]
+
+
+def test_the_cube_has_the_documented_order():
+    points = boolean.cube(3)
+    assert points.dtype == np.float64 and points.shape == (8, 3)
+    assert points[0].tolist() == [1, 1, 1]
+    assert points[1].tolist() == [-1, 1, 1]
+    assert points[6].tolist() == [1, -1, -1]
+
+
+@pytest.mark.parametrize("subset", subsets(4))
+def test_parities_are_products_and_have_one_coefficient(subset):
+    table = boolean.parity_table(subset, 4)
+    assert np.array_equal(table, boolean.cube(4)[:, list(subset)].prod(axis=1))
+    expected = np.zeros(16)
+    expected[boolean.subset_mask(subset, 4)] = 1
+    assert np.array_equal(boolean.fourier_coefficients(table), expected)
+
+
+@quiet
+@given(st.integers(0, 6), st.integers(0, 2**32 - 1))
+def test_the_transform_is_the_sum_over_the_cube_and_its_own_inverse(n, seed):
+    tables = np.random.default_rng(seed).standard_normal((2, 3, 2**n))
+    fast = boolean.walsh_hadamard(tables)
+    characters = np.stack([boolean.parity_table(bits(mask), n) for mask in range(2**n)])
+    assert np.allclose(fast, tables @ characters.T)
+    assert np.allclose(boolean.walsh_hadamard(fast) / 2**n, tables)
+    coefficients = fast / 2**n
+    assert np.allclose((coefficients**2).sum(-1), (tables**2).mean(-1)), "Parseval"
+
+
+def bits(mask):
+    return [i for i in range(mask.bit_length()) if mask >> i & 1]
+
+
+def test_the_input_of_the_transform_is_left_alone():
+    table = np.arange(8.0)
+    boolean.walsh_hadamard(table)
+    assert np.array_equal(table, np.arange(8.0))
+
+
+def test_one_coefficient_agrees_with_all_of_them():
+    table = np.random.default_rng(0).standard_normal(32)
+    everything = boolean.fourier_coefficients(table)
+    for subset in subsets(5):
+        assert np.isclose(boolean.fourier_coefficient(table, subset), everything[boolean.subset_mask(subset, 5)])
+
+
+@pytest.mark.parametrize("support", [(0,), (1, 3), (0, 2, 4)])
+def test_gaps_are_the_definition_written_out(support):
+    n, table = 5, np.random.default_rng(1).standard_normal(32)
+
+    def size(subset):
+        return abs(boolean.fourier_coefficient(table, subset))
+
+    below = [size(set(support) - {i}) for i in support]
+    above = [size(set(support) | {j}) for j in range(n) if j not in support]
+    assert np.isclose(boolean.fourier_gap(table, support), min(below) - max(above))
+    gradient = boolean.neighbour_coefficients(table, support)
+    assert np.isclose(boolean.gradient_gap(gradient, support), min(below) - max(above))
+    assert np.isclose(boolean.relaxed_gap(gradient, support), max(below) - max(above))
+    assert boolean.relaxed_gap(gradient, support) >= boolean.gradient_gap(gradient, support)
+
+
+@pytest.mark.parametrize("derivative", [boolean.heaviside, np.cos, lambda z: 3 * z**2], ids=["relu", "sine", "cube"])
+@pytest.mark.parametrize("bias", [0.0, 0.3])
+def test_population_gradients_are_means_over_the_cube(derivative, bias):
+    n, support = 7, (1, 2, 5)
+    weights = np.random.default_rng(2).standard_normal(n)
+    points = boolean.cube(n)
+    label = points[:, support].prod(axis=1)
+    expected = (label[:, None] * points * derivative(points @ weights + bias)[:, None]).mean(axis=0)
+    assert np.allclose(boolean.population_gradient(weights, support, derivative, bias=bias), expected)
+
+
+@pytest.mark.parametrize("k", [3, 4, 5])
+def test_one_quadratic_layer_sees_no_parity_of_more_than_two_bits(k):
+    weights = np.random.default_rng(3).standard_normal(8)
+    gradient = boolean.population_gradient(weights, range(k), lambda z: 2 * z)
+    assert np.abs(gradient).max() < 1e-12
+    assert np.abs(boolean.population_gradient(weights, range(2), lambda z: 2 * z)).max() > 0.1
+
+
+def test_an_unbiased_halfspace_has_no_gradient_for_odd_k():
+    weights = np.random.default_rng(4).standard_normal(9)
+    assert np.abs(boolean.population_gradient(weights, range(3), boolean.heaviside)).max() < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: boolean.cube(30), "n must be an integer between 0 and 24; got n=30"),
+        (lambda: boolean.walsh_hadamard(np.ones(6)), "has 2\\^n entries; got 6"),
+        (lambda: boolean.walsh_hadamard(1.0), "has 2\\^n entries; got 0"),
+        (lambda: boolean.parity_table([0, 0], 3), "no repeated elements; got \\[0, 0\\]"),
+        (lambda: boolean.parity_table([3], 3), "between 0 and 2; got element of the subset=3"),
+        (lambda: boolean.fourier_gap(np.ones(8), [0, 1, 2]), "1 to n-1=2 relevant coordinates"),
+        (lambda: boolean.fourier_gap(np.ones(8), []), "relevant coordinates"),
+        (lambda: boolean.preactivations(np.ones((2, 2))), "a vector; got shape \\(2, 2\\)"),
+        (lambda: boolean.fourier_coefficient(np.ones((2, 4)), [0]), "one table"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(KroghError, match=message):
+        call()

@@ -52,7 +52,7 @@ def planted_tables(experiment: Experiment[Any], settings: Any, planted: Any, cur
 
 
 def verdicts(experiment: Experiment[Any], tables: Tables[Any]) -> dict[str, str]:
-    return {claim.name: claim.verdict for claim in experiment.judged(tables)}
+    return {claim.name: claim.verdict for claim in experiment.judge(tables)}
 
 
 def drawn(experiment: Experiment[Any], tables: Tables[Any]) -> dict[str, pl.DataFrame]:

@@ -34,7 +34,7 @@ def tables(thresholds: dict[int, float], settings: Settings = SETTINGS) -> Table
 
 
 def verdicts(given: Tables[Settings]) -> dict[str, str]:
-    return {claim.name: claim.verdict for claim in CircuitLearning().judged(given)}
+    return {claim.name: claim.verdict for claim in CircuitLearning().judge(given)}
 
 
 def test_labels_are_those_of_the_circuit():
@@ -68,7 +68,7 @@ def test_sizes_that_are_never_reached_bound_from_below():
 
 
 def test_a_claim_rests_on_the_two_widths_that_it_compares():
-    claims = CircuitLearning().judged(tables({16: 100, 64: 100, 1024: 200}))
+    claims = CircuitLearning().judge(tables({16: 100, 64: 100, 1024: 200}))
     assert [claim.trials for claim in claims] == [2 * 8 * 40] * 2
 
 

@@ -26,7 +26,7 @@ Given = dict[str, pl.DataFrame]
 
 
 def verdicts(experiment: Experiment[Any], settings: Any, tables: Given) -> dict[str, str]:
-    return {claim.name: claim.verdict for claim in experiment.judged(Tables(settings, tables))}
+    return {claim.name: claim.verdict for claim in experiment.judge(Tables(settings, tables))}
 
 
 def drawn(experiment: Experiment[Any], settings: Any, tables: Given) -> list[Figure]:

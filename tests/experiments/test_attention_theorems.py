@@ -53,7 +53,7 @@ def changed(tables: Tables[Any], **others: pl.DataFrame) -> Tables[Any]:
 
 
 def verdicts(name: str, tables: Tables[Any]) -> dict[str, str]:
-    return {claim.name: claim.verdict for claim in EXPERIMENTS[name]().judged(tables)}
+    return {claim.name: claim.verdict for claim in EXPERIMENTS[name]().judge(tables)}
 
 
 BAD = [

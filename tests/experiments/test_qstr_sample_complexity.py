@@ -45,7 +45,7 @@ def planted(name: str, samples: Samples, scale: str = "paper", spread: float = 0
 
 
 def claims(name: str, tables: Tables[Any]) -> dict[str, Claim]:
-    return {claim.name: claim for claim in EXPERIMENTS[name]().judged(tables)}
+    return {claim.name: claim for claim in EXPERIMENTS[name]().judge(tables)}
 
 
 def verdicts(name: str, tables: Tables[Any]) -> dict[str, str]:

@@ -47,7 +47,7 @@ class Planted(Results[Any]):
 
 
 def verdicts(experiment: Experiment[Any], settings: Any, **tables: pl.DataFrame) -> dict[str, str]:
-    found = experiment.judged(Tables(settings, tables))
+    found = experiment.judge(Tables(settings, tables))
     return {claim.name: claim.verdict for claim in found}
 
 
@@ -308,7 +308,7 @@ def width_verdicts(needed: dict[str, Callable[[int], float]], **changes: Any) ->
     ]
     tables = measured_tables(experiment, Results(pl.DataFrame(rows), settings))
     draws(experiment, tables)
-    return {claim.name: claim.verdict for claim in experiment.judged(tables)}
+    return {claim.name: claim.verdict for claim in experiment.judge(tables)}
 
 
 LINEAR, CONSTANT, ROOT = (lambda n: 0.9 * n), (lambda n: 5.0), (lambda n: 2 * n**0.4)
@@ -428,7 +428,7 @@ def test_the_mean_of_the_slopes_is_the_slope_of_all_draws():
 
 def test_the_competition_s_slope_is_that_of_its_crossings():
     tables = norm_tables(fitting=lambda n, length: n**1.3, storing=lambda length: 50 * length**0.9)
-    claims = norm_competition.NormCompetition().judged(Tables(NORMS, tables))
+    claims = norm_competition.NormCompetition().judge(Tables(NORMS, tables))
     found = next(claim for claim in claims if claim.name == "competition")
     crossings = norm_competition.crossing_samples(tables["fitting"], tables["storing"])
     expected = np.polyfit(np.log(NORMS.lengths), np.log(crossings), 1)[0]
@@ -443,7 +443,7 @@ def test_the_smoke_scale_executes_the_constructions():
     experiment = norm_competition.NormCompetition()
     settings = experiment.settings("smoke", {"samples": (4, 8), "lengths": (4, 8), "seeds": 1, "prompts": 50})
     tables = measured_tables(experiment, Results(pl.DataFrame(), settings))
-    claims = {claim.name: claim for claim in experiment.judged(tables)}
+    claims = {claim.name: claim for claim in experiment.judge(tables)}
     assert claims["overfitting-fits"].verdict == REPRODUCED and claims["overfitting-fits"].trials == 2
     draws(experiment, tables)
 
@@ -461,7 +461,7 @@ def length_verdicts(samples: Callable[[int, int], float], **changes: Any) -> dic
         rows.append({"task.sparsity": q, "task.length": n, "seed": seed, "convergence_time": time})
     tables = Tables(settings, {"trials": pl.DataFrame(rows, schema_overrides={"convergence_time": pl.Int64})})
     draws(experiment, tables)
-    return {claim.name: claim.verdict for claim in experiment.judged(tables)}
+    return {claim.name: claim.verdict for claim in experiment.judge(tables)}
 
 
 def test_a_logarithm_is_reproduced_and_a_line_is_not():

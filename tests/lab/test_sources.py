@@ -138,7 +138,7 @@ def test_names_of_krogh_lead_to_their_homes(write):
         """
     )
     found = set(made_of("own"))
-    homes = {"tasks.base", "tasks.parity", "models.recurrent", "training.presets", "engine.trial", "theory.prediction"}
+    homes = {"tasks.base", "tasks.parity", "models.recurrent", "training.training", "engine.trial", "theory.prediction"}
     assert {"own", *(f"krogh.{home}" for home in homes)} <= found
     assert (
         not {

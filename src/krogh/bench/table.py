@@ -11,8 +11,8 @@ from krogh.bench import baselines, workload
 from krogh.bench.million import histogram_study
 from krogh.bench.workload import Measured
 from krogh.errors import require
+from krogh.files import write_atomically
 from krogh.lab.sources import device_in_words, versions
-from krogh.lab.store import write_atomically
 
 
 def run_benchmark(seconds: float, *, million: bool, out: Path | None, as_json: bool) -> int:

@@ -21,13 +21,13 @@ Nothing here knows any particular experiment.
 
 from krogh.lab.charts import Chart, Figure
 from krogh.lab.claims import Claim, Claims, need
-from krogh.lab.collecting import Progress
 from krogh.lab.curves import Curve, curves, groups, times_of
 from krogh.lab.estimate import Estimate
 from krogh.lab.experiment import Experiment, Tables, experiment
 from krogh.lab.results import Network, Results
 from krogh.lab.settings import setting
 from krogh.lab.study import Study, judge_study, run_study
+from krogh.lab.training import Progress
 
 __all__ = [
     "Chart",

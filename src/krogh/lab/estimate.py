@@ -35,6 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from krogh.errors import KroghError, require, require_integer
+from krogh.numbers import interval
 
 Floats = NDArray[np.float64]
 
@@ -141,7 +142,7 @@ class Estimate:
         return self.low <= other.high and other.low <= self.high
 
     def __str__(self) -> str:
-        return f"{self.value:.4g}" if self.exact else f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+        return f"{self.value:.4g}" if self.exact else f"{self.value:.4g} {interval(self.low, self.high, digits=4)}"
 
     def points(self) -> Floats:
         """One number per draw, uniformly inside it: what statistics that are not monotone are computed on.

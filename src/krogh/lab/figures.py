@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
-import tempfile
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from krogh.errors import KroghError, require
+from krogh.files import replacing
+from krogh.numbers import tick
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,7 +56,7 @@ def log_axis_labels(
         else:
             target.set_major_locator(_decades(base))
             target.set_minor_locator(LogLocator(base, subs="auto", numticks=50) if base == 10 else NullLocator())
-        target.set_major_formatter(FuncFormatter(_tick(base)))
+        target.set_major_formatter(FuncFormatter(lambda value, _: tick(value, base)))
         target.set_minor_formatter(NullFormatter())
 
 
@@ -71,22 +71,6 @@ def _decades(base: float) -> Any:
             return super().tick_values(vmin, vmax)
 
     return Decades(base, numticks=9)
-
-
-def _tick(base: float) -> Callable[[float, Any], str]:
-    def text(value: float, _: Any) -> str:
-        if 0.001 <= value < 100_000:
-            return f"{value:.6g}"
-        root = base if base in (2, 10) else 10
-        power = math.log(value, root) if value > 0 else math.nan
-        if not math.isfinite(power):
-            return ""
-        if abs(power - round(power)) < 1e-6:
-            return f"${root:g}^{{{round(power)}}}$"
-        exponent = math.floor(math.log10(value))
-        return f"${value / 10**exponent:.3g}\\times10^{{{exponent}}}$"
-
-    return text
 
 
 def direct_label(
@@ -358,22 +342,13 @@ def save(fig: Figure, folder: Path | str, name: str) -> tuple[Path, Path]:
     """Write `folder/name.svg` and `folder/name.pdf`; returns both paths. Never leaves half a file."""
     if not name or Path(name).name != name:
         raise KroghError(f"a figure's name must be a file name without folders; got {name!r} (try 'scaling')")
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
     metadata = {"svg": {"Date": None, "Creator": "krogh"}, "pdf": {"CreationDate": None, "Creator": "krogh"}}
     paths = []
     with style():
         separate_labels(fig)
         for kind, about in metadata.items():
-            path = place / f"{name}.{kind}"
-            handle, scratch = tempfile.mkstemp(prefix=f".{name}.", suffix=f".{kind}", dir=place)
-            try:
-                with os.fdopen(handle, "wb") as stream:
-                    fig.savefig(stream, format=kind, metadata=about)
-                os.chmod(scratch, 0o644)  # mkstemp makes private files; figures are for sharing
-                os.replace(scratch, path)
-            except BaseException:
-                Path(scratch).unlink(missing_ok=True)
-                raise
+            path = Path(folder) / f"{name}.{kind}"
+            with replacing(path) as temporary:
+                fig.savefig(temporary, format=kind, metadata=about)
             paths.append(path)
     return paths[0], paths[1]

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure as Drawing
 from krogh.engine import Trials
 from krogh.engine.checking import CONVERGED, FAILED
 from krogh.engine.lane import Finished
-from krogh.engine.records import recorded, with_fields
+from krogh.engine.records import record_table, with_fields
 from krogh.engine.trial import DATA
 from krogh.errors import KroghError
 from krogh.experiments.attention import attention_weights, validation_curves
@@ -57,7 +57,7 @@ def table_of(cohorts: list[Trials], law: Callable[[Trials, int], dict[str, Any]]
             loss=np.zeros(count, np.float32),
             curves=None if curves is None else curves.astype(np.float32),
         )
-        records = recorded(cohort, cohort.ids(), ended, first)
+        records = record_table(cohort, cohort.ids(), ended, first)
         tables.append(with_fields(cohort, ended.position, records).collect())
         first += count
     return pl.concat(tables, how="diagonal_relaxed").drop("order")

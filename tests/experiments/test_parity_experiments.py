@@ -15,7 +15,7 @@ import krogh.experiments.parity.scaling as scaling_module
 from krogh.engine import Trial
 from krogh.engine.checking import CONVERGED, FAILED
 from krogh.engine.lane import Finished
-from krogh.engine.records import recorded, with_fields
+from krogh.engine.records import record_table, with_fields
 from krogh.lab import Figure, Results, Tables, figures, run_study
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.lab.experiment import measured_tables
@@ -57,7 +57,7 @@ def results_of(name: str, law: Law, plateau: float = 0.5, scale: str = "paper", 
             loss=np.zeros(count),
             curves=curves,
         )
-        records = recorded(cohort, cohort.ids(), ended, first)
+        records = record_table(cohort, cohort.ids(), ended, first)
         tables.append(with_fields(cohort, ended.position, records).collect())
         first += count
     whole = pl.concat(tables, how="diagonal_relaxed").drop("order")

@@ -14,7 +14,7 @@ import polars as pl
 from krogh.engine import Trials, Usage, run_cohorts
 from krogh.engine.checking import CONVERGED, DIVERGED
 from krogh.engine.lane import Finished
-from krogh.engine.records import recorded
+from krogh.engine.records import record_table
 from krogh.lab.search import Dispatcher, Search
 from krogh.lab.store import Store
 from krogh.lab.weights import WeightsFolder, write_finished
@@ -139,7 +139,7 @@ class _RecordWriter:
     def flush(self) -> None:
         """Write what has come in since the last time."""
         if self._batches:
-            rows = recorded(self._cohort, self._ids, _concatenate(self._batches), self._first)
+            rows = record_table(self._cohort, self._ids, _concatenate(self._batches), self._first)
             self._store.add_part(self._key, rows)
         self._batches, self._rows, self._flushed = [], 0, time.perf_counter()
 

@@ -171,10 +171,19 @@ def _may_pass(trial: Trial, allowed: Float[Array, ""], total: Array, squares: Ar
         mean = total / number
         spread = jnp.sqrt(jnp.maximum(squares / number - mean * mean, 0.0) / number)
         return mean - STANDARD_ERRORS * spread <= threshold
-    expected = threshold * number
+    return total <= _likely(allowed, threshold * number)
+
+
+def _likely(allowed: Float[Array, ""], expected: Array) -> Array:
+    """Mistakes that a network at the threshold, with `expected` ones, makes but once in 10^9 checks, or fewer."""
     slack = UNLIKELY / 3 + jnp.sqrt((UNLIKELY / 3) ** 2 + 2 * UNLIKELY * expected)
-    likely = jnp.where(allowed > 0, expected + slack, 0.0)
-    return total <= jnp.minimum(allowed, likely)
+    return jnp.minimum(allowed, jnp.where(allowed > 0, expected + slack, 0.0))
+
+
+def likely_errors(trial: Trial, number: int) -> Float[Array, ""]:
+    """The most mistakes on the first `number` examples with which a classification may still pass."""
+    allowed = allowed_errors(trial)
+    return _likely(allowed, allowed / trial.training.stopping.size(trial.task) * number)
 
 
 def _passes_prefix(trial: Trial, constants: Constants, params: Parameters) -> Bool[Array, ""]:

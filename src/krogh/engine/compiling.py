@@ -33,6 +33,7 @@ import numpy as np
 
 from krogh.engine import program
 from krogh.engine.memory import Plan
+from krogh.engine.resident import ResidentProgram
 from krogh.engine.shapes import program_key
 from krogh.engine.trial import Trial
 
@@ -92,6 +93,8 @@ def release() -> None:
 
 
 def _compile(template: Trial, plan: Plan, device: Any) -> Any:
+    if plan.resident:
+        return ResidentProgram(template, plan.slots, device)
     sharding = jax.sharding.SingleDeviceSharding(device)
 
     def shaped(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -132,6 +135,12 @@ def keep_programs() -> Path | None:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", LEAST_SECONDS)
     jax.config.update("jax_compilation_cache_dir", str(folder))
     return folder
+
+
+def kernel_folder() -> Path | None:
+    """Where compiled kernels are kept; None for nowhere."""
+    chosen = _chosen_folder()
+    return None if chosen is None else chosen / "kernels"
 
 
 def _chosen_folder() -> Path | None:

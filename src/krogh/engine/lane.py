@@ -30,7 +30,7 @@ from krogh.training.regimes import Population
 
 CHUNK_SHARE = 0.08
 CHUNK_SECONDS = 0.4
-FIRST_ROUNDS = 5
+FIRST_ROUNDS, FIRST_VISIT = 5, 200  # of a program, and of the kernel
 SHORT_ROUND, FEW_ROUNDS = 0.05, 3  # a visit costs a GPU some 30 ms, whatever it trains: of short rounds a few together
 RUNG = 8
 LEAST_RUNG = 16
@@ -139,7 +139,7 @@ class Lane:
     programs: set[Future[Any]] = field(default_factory=set)  # held, so that they are not compiled again
 
     def __post_init__(self) -> None:
-        self._rounds = self._whole_probes(FIRST_ROUNDS)
+        self._rounds = self._whole_probes(FIRST_VISIT if self.plan.resident else FIRST_ROUNDS)
         self._ended_steps = 0
         self._ended = 0
         self._open(self.plan)
@@ -272,7 +272,7 @@ class Lane:
         """The next chunk: on a CPU by the clock; on a GPU a small share of a typical trial's length, since
         on average half a chunk is spent on a trial that has ended."""
         every = self.cohort.template.training.stopping.check_every
-        if self.plan.block == 1:
+        if self.plan.block == 1:  # also the kernel's: a trial that ends makes room for another at once
             factor = np.clip(CHUNK_SECONDS / max(elapsed, 1e-4), 0.5, 2.0)
             rounds = int(np.clip(self._rounds * factor, FIRST_ROUNDS, 100_000))
         else:

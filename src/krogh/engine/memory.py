@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from krogh.engine import checking, program
+from krogh.engine import checking, program, resident
 from krogh.engine.round import GROUP_SHARE, train_round
 from krogh.engine.shapes import once_per_structure
 from krogh.engine.trial import Trial
@@ -36,6 +36,7 @@ class Plan:
 
     slots: int
     block: int
+    resident: bool = False  # trained by the kernel (`krogh.engine.resident`), which needs no blocks
 
     def halved(self) -> Plan | None:
         """The next smaller plan, for when the device ran out of memory; None when there is none."""
@@ -43,7 +44,7 @@ class Plan:
             return None
         block = max(1, self.block // 2) if self.block > 1 else 1
         slots = max(block, self.slots // 2 // block * block)
-        return Plan(slots, block)
+        return Plan(slots, block, self.resident)
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ def plan(trial: Trial, count: int, device: Any, limit: int | None = None) -> Pla
         # Whatever the count: empty slots cost nothing, and one structure then has one program.
         slots = min(CPU_SLOTS, (room - size.work) // max(1, size.state))
         return Plan(int(max(1, slots)), 1)
+    if resident.covers(trial, device):
+        return Plan(resident.slots(count, room // max(1, size.state)), 1, resident=True)
     block = _power_of_two_below(min(GPU_BLOCK, room // (size.work + GPU_BLOCKS * size.state)))
     # Fewer slots than trials, so that finished trials are replaced and do not run on; but not so few that the device
     # waits for launches: a step of a hundred small networks takes it about as long as a step of one. Of large ones a

@@ -127,15 +127,17 @@ class Sgd(Optimiser):
     ) -> tuple[Parameters, PyTree]:
         rate, decay = self.schedule.factor(step), self.decay_schedule.factor(step)
         moved = {
-            name: (1.0 - decay * self._decay(name)) * params[name] - rate * self._rate(name) * gradient[name]
+            name: (1.0 - decay * self.decay_of(name)) * params[name] - rate * self.rate_of(name) * gradient[name]
             for name in params
         }
         return moved, memory
 
-    def _rate(self, name: str) -> Any:
+    def rate_of(self, name: str) -> Any:
+        """The rate of the parameters called `name`."""
         return self.layer_rate.get(name, self.rate)
 
-    def _decay(self, name: str) -> Any:
+    def decay_of(self, name: str) -> Any:
+        """The decay of the parameters called `name`."""
         return self.layer_decay.get(name, self.decay)
 
     def check(self, names: set[str]) -> None:

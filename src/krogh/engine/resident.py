@@ -49,6 +49,8 @@ REGISTERS, MOST_BLOCKS, SHARED_BYTES = 65_536, 16, 40_000
 SLOTS = 16_384  # many more than are trained at once (some 400): the others are in line, and the host has time to look
 CAPABILITY = (8, 0)  # the first with mma.m16n8k16
 PROBED_AT_ONCE = 64
+MOST_STEPS = 1 << 30
+FACTOR_BYTES = 256 << 20  # of a schedule's factors, one pair for each slot and step of a visit
 
 _SAID: set[str] = set()
 _BUILDING = threading.Lock()
@@ -260,9 +262,9 @@ def numbers_of(trial: Trial) -> dict[str, Array]:
     return numbers
 
 
-def next_stop(trial: Trial, state: State, last: Int[Array, ""]) -> Int[Array, ""]:
-    """The step at which a visit ends: at `last`, at the budget, or where a probe or a snapshot is due."""
-    stop = jnp.minimum(last, trial.training.stopping.budget)
+def next_stop(trial: Trial, state: State, last: Int[Array, ""], horizon: int) -> Int[Array, ""]:
+    """The step at which a visit ends: `last`, `horizon` steps on, the budget, or where a probe or a snapshot is due."""
+    stop = jnp.minimum(jnp.minimum(last, state.step + horizon), trial.training.stopping.budget)
     if trial.probes and trial.probe_every:
         stop = jnp.minimum(stop, (state.step // trial.probe_every + 1) * trial.probe_every)
     for step in trial.snapshots:
@@ -298,10 +300,14 @@ class ResidentProgram:
     def __init__(self, template: Trial, slots: int, device: Any):
         self.template, self.slots, self.device = template, slots, device
         self.kernel, self.constants = build(template), constants(template)
+        every = template.training.stopping.check_every
         self.watched = bool(template.probes or template.snapshots)
+        self.horizon = MOST_STEPS
+        if self.constants["SCHEDULED"]:
+            self.horizon = max(1, FACTOR_BYTES // (8 * slots) // every) * every
         self._begin = jax.jit(_begun, donate_argnums=1)
         self._numbers = jax.jit(jax.vmap(numbers_of))
-        self._stop = jax.jit(jax.vmap(next_stop))
+        self._stop = jax.jit(jax.vmap(functools.partial(next_stop, horizon=self.horizon)))
         self._look = jax.jit(_watched)
         self._copied = jax.jit(lambda tree: jax.tree.map(jnp.copy, tree))
         self._factors = jax.jit(jax.vmap(factors, in_axes=(0, 0, None)), static_argnums=2)
@@ -324,21 +330,24 @@ class ResidentProgram:
             was = states
             # What the kernel changes is copied first: arrays that others hold, or have read, stay as they are.
             states = was._replace(**self._copied(_changed(was)))
-            states = self._visit(trials, states, self._stop(trials, was, last), int(rounds) * every)
-            if not self.watched:
+            states = self._visit(trials, states, self._stop(trials, was, last))
+            if self.watched:
+                states = self._look(trials, states, was.step, was.status)
+            elif self.horizon == MOST_STEPS:
                 break
-            states = self._look(trials, states, was.step, was.status)
             if not bool(jnp.any((states.status == RUNNING) & (states.step < last))):
                 break
         return states, int(np.sum(np.asarray(states.step) - np.asarray(begun.step), dtype=np.int64))
 
-    def _visit(self, trials: Trial, states: State, until: Array, horizon: int) -> State:
+    def _visit(self, trials: Trial, states: State, until: Array) -> State:
         """Train every running trial until its stop; what `_changed` names is changed in place."""
         from cuda.core import Device, LaunchConfig, launch
 
         arrays: dict[str, Any] = {name: states.params.get(name, self._nothing) for name in LAYERS}
         arrays |= (
-            {name: getattr(states, name) for name in STATE} | self._own.numbers | {"until": until, "places": self._places}
+            {name: getattr(states, name) for name in STATE}
+            | self._own.numbers
+            | {"until": until, "places": self._places}
         )
         capacity = 0
         if self.constants["OFFLINE"]:
@@ -346,7 +355,7 @@ class ResidentProgram:
             arrays |= {"sample": sample.bits, "noise": self._nothing if sample.noise is None else sample.noise}
             capacity = sample.bits.shape[1]
         if self.constants["SCHEDULED"]:
-            arrays["factors"] = self._factors(trials, states.step, horizon)
+            arrays["factors"] = self._factors(trials, states.step, self.horizon)
         jax.block_until_ready(arrays)
         device = Device(self.device.local_hardware_id)
         device.set_current()
@@ -354,7 +363,7 @@ class ResidentProgram:
         self._own.stream = stream
         pointers = [arrays.get(name, self._nothing).unsafe_buffer_pointer() for name in ARGUMENTS]
         shape = LaunchConfig(grid=self.slots, block=32 * self.constants["WARPS"])
-        launch(stream, shape, self.kernel, *pointers, np.int32(horizon), np.int32(capacity))
+        launch(stream, shape, self.kernel, *pointers, np.int32(self.horizon), np.int32(capacity))
         stream.sync()
         return states
 

@@ -6,7 +6,6 @@ factor of about √(p/2) below the maximum. Training that starts there, with a l
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -18,9 +17,8 @@ from krogh.engine import Trials, sweep
 from krogh.experiments.algebra.common import (
     FEWEST,
     THEOREM,
+    Addition,
     addition_measures,
-    addition_trial,
-    check_modulus,
     compared_curves,
     curve_table,
     distance_figure,
@@ -28,6 +26,7 @@ from krogh.experiments.algebra.common import (
     measured_additions,
     say_bound,
     say_distances,
+    say_margin,
     say_median,
 )
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, setting
@@ -50,13 +49,7 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Settings:
-    p: int = setting(11, "modulus at which networks are compared", least=3)
-    width: int = setting(80, "neurons of the network trained from random weights", least=1)
-    steps: int = setting(10_000, "its steps", least=1)
-    doubled_every: int = setting(250, "its steps between two doublings of the rate", least=1)
-    doublings: int = setting(10, "how often its rate is doubled", least=0)
-    weight: float = setting(1e-4, "its λ", above=0)
+class Settings(Addition):
     start_p: int = setting(7, "modulus of the memoriser that training starts from (2p² neurons)", least=3)
     start_steps: int = setting(12_000, "steps from there", least=1)
     start_doubled_every: int = setting(250, "steps between two doublings of the rate there", least=1)
@@ -65,9 +58,19 @@ class Settings:
     noises: tuple[float, ...] = setting(
         (0.0, 0.01, 0.1), "normal noise added to every weight of the memoriser", distinct=True, least=0
     )
-    rate: float = setting(0.05, "learning rate at first", least=0)
-    seeds: int = setting(6, "networks of each kind", least=1)
-    probe_every: int = setting(100, "steps between two points of a curve", least=1)
+
+    @property
+    def start(self) -> Addition:
+        """The training that starts from the memoriser."""
+        return Addition(
+            self.start_p,
+            steps=self.start_steps,
+            doubled_every=self.start_doubled_every,
+            doublings=self.start_doublings,
+            rate=self.rate,
+            weight=self.start_weight,
+            probe_every=self.probe_every,
+        )
 
 
 @experiment("algebra/alternatives")
@@ -96,33 +99,17 @@ class Alternatives(Experiment[Settings]):
     keep_weights = True
 
     def check(self, settings: Settings) -> None:
-        check_modulus(settings.p, settings.weight)
-        check_modulus(settings.start_p, settings.start_weight)
+        settings.check_modulus()
+        settings.start.check_modulus()
 
     def trials(self, settings: Settings) -> Iterator[Trials]:
-        trial = functools.partial(addition_trial, rate=settings.rate, probe_every=settings.probe_every)
-        random = trial(
-            settings.p,
-            PairNetwork(settings.width),
-            steps=settings.steps,
-            weight=settings.weight,
-            doubled_every=settings.doubled_every,
-            doublings=settings.doublings,
-        )
-        yield from sweep(random, seed=range(settings.seeds), label={"begun": "random"})
+        yield from sweep(settings.trial(), seed=range(settings.seeds), label={"begun": "random"})
         memoriser = memoriser_network(cyclic(settings.start_p).table)
         weights = {"U": memoriser.U, "V": memoriser.V, "W": memoriser.W}
         for noise in settings.noises:
-            moved = trial(
-                settings.start_p,
-                PairNetwork(memoriser.width, start=weights, start_noise=noise),
-                steps=settings.start_steps,
-                weight=settings.start_weight,
-                doubled_every=settings.start_doubled_every,
-                doublings=settings.start_doublings,
-            )
+            trial = settings.start.trial(PairNetwork(memoriser.width, start=weights, start_noise=noise))
             seeds = range(settings.seeds if noise > 0 else 1)
-            yield from sweep(moved, seed=seeds, label={"begun": "memoriser", "noise": noise})
+            yield from sweep(trial, seed=seeds, label={"begun": "memoriser", "noise": noise})
 
     def measure(self, results: Results[Settings]) -> Measures:
         return {"compared": lambda: compared(results), "departures": lambda: departures(results)}
@@ -157,8 +144,8 @@ def compared(results: Results[Settings]) -> pl.DataFrame:
         ("memoriser, balanced", memoriser_network(table)),
         ("memoriser, as printed", memoriser_network(table, balanced=False)),
     ):
-        found = addition_measures(network, p)
-        rows.append({"network": kind, "p": p, "seed": 0, "when": "end"} | found | {"highest": found["ratio"]})
+        measures = addition_measures(network, p)
+        rows.append({"network": kind, "p": p, "seed": 0, "when": "end"} | measures | {"highest": measures["ratio"]})
     trained = measured_additions(results.networks(begun="random"), (), p)
     return pl.DataFrame([*rows, *({"network": TRAINED[row["when"]], "p": p} | row for row in trained)])
 
@@ -208,38 +195,22 @@ def say_compared(say: Claims, p: int, table: pl.DataFrame) -> None:
     # Random networks are where the trained ones began.
     say_bound(say, "bound", table.filter(pl.col("network") != "random")["highest"], "γ*", THEOREM)
     trained, random = table.filter(network="trained"), table.filter(network="random")
-    say_median(
+    say_margin(
         say,
         "trained-margin",
         "a network trained from random weights has nearly the maximum margin, not a memoriser's.",
-        trained["ratio"],
-        "the normalised margin over γ*",
+        trained,
         at_least=0.95,
         source_value="approaches γ* (Figure 7.1c)",
     )
-    say_median(
-        say,
-        "random-margin",
-        "a random network has no margin.",
-        random["ratio"],
-        "the normalised margin over γ*",
-        at_most=0.0,
-    )
+    say_margin(say, "random-margin", "a random network has no margin.", random, at_most=0.0)
     say_distances(say.about("trained-", "trained from random weights: "), trained)
 
 
 def say_departure(say: Claims, table: pl.DataFrame, fewest: int) -> None:
     """Where training ends that starts from the memoriser; without noise at one network, which no seed changes."""
     say_bound(say, "bound", table["highest"], "γ*", THEOREM)
-    say_median(
-        say,
-        "margin",
-        "training reaches the maximum margin.",
-        table["ratio"],
-        "the normalised margin over γ*",
-        at_least=0.99,
-        fewest=fewest,
-    )
+    say_margin(say, "margin", "training reaches the maximum margin.", table, at_least=0.99, fewest=fewest)
     say_median(
         say,
         "one-frequency",

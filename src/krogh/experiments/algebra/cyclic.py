@@ -20,8 +20,7 @@ from krogh.experiments.algebra.common import (
     GAP,
     PARTS,
     THEOREM,
-    addition_trial,
-    check_modulus,
+    Addition,
     curve_table,
     distance_figure,
     draw_networks,
@@ -30,7 +29,9 @@ from krogh.experiments.algebra.common import (
     measured_additions,
     relative_shares,
     say_bound,
+    say_certificate,
     say_distances,
+    say_margin,
     say_median,
     typical,
 )
@@ -67,6 +68,12 @@ class Settings:
     seeds: int = setting(12, "networks of each kind", least=1)
     probe_every: int = setting(100, "steps between two points of a curve", least=1)
 
+    @property
+    def additions(self) -> Iterator[Addition]:
+        """The training of each modulus."""
+        for p, width, steps, every in zip(self.orders, self.widths, self.steps, self.doubled_every, strict=True):
+            yield Addition(p, width, steps, every, self.doublings, self.rate, self.weight, self.seeds, self.probe_every)
+
 
 @experiment("algebra/cyclic")
 class CyclicAddition(Experiment[Settings]):
@@ -94,23 +101,13 @@ class CyclicAddition(Experiment[Settings]):
     keep_weights = True
 
     def check(self, settings: Settings) -> None:
-        for p in settings.orders:
-            check_modulus(p, settings.weight)
+        for addition in settings.additions:
+            addition.check_modulus()
 
     def trials(self, settings: Settings) -> Iterator[Trials]:
-        sizes = zip(settings.orders, settings.widths, settings.steps, settings.doubled_every, strict=True)
-        for (p, width, steps, doubled_every), activation in itertools.product(sizes, settings.activations):
-            trial = addition_trial(
-                p,
-                PairNetwork(width, activation),
-                steps=steps,
-                rate=settings.rate,
-                weight=settings.weight,
-                doubled_every=doubled_every,
-                doublings=settings.doublings,
-                probe_every=settings.probe_every,
-            )
-            yield from sweep(trial, seed=range(settings.seeds), label={"p": p, "activation": activation})
+        for addition, activation in itertools.product(settings.additions, settings.activations):
+            trial = addition.trial(PairNetwork(addition.width, activation))
+            yield from sweep(trial, seed=range(settings.seeds), label={"p": addition.p, "activation": activation})
 
     def measure(self, results: Results[Settings]) -> Measures:
         return {
@@ -199,31 +196,31 @@ def chosen_neurons(network: PairArrays, p: int) -> list[int]:
 
 def say_quadratic(say: Claims, optimum: FiniteLambda, table: pl.DataFrame) -> None:
     """Quadratic neurons under L_{2,3}: the subject of Theorem 7.7. Thresholds are the reference's criteria."""
-    found = functools.partial(say_median, say)
+    claim = functools.partial(say_median, say)
     say_bound(say, "bound", table["highest"], f"γ* = {optimum.max_margin:.5g}", THEOREM)
-    found(
+    say_margin(
+        say,
         "margin",
         "the normalised margin approaches the maximum.",
-        table["ratio"],
-        "the normalised margin over γ*",
+        table,
         at_least=0.95,
         source_value=f"approaches γ* = {optimum.max_margin:.4g}; 1 at the optimum for every λ",
     )
-    found(
+    claim(
         "logit-margin",
         f"the margin is that of the exact optimum at λ = {optimum.lam:g}, {optimum.margin:.4g}.",
         (table["margin"] / optimum.margin - 1).abs(),
         "|margin / optimum − 1|",
         at_most=0.06,
     )
-    found(
+    claim(
         "cross-entropy",
         f"the cross-entropy is that of the exact optimum at λ = {optimum.lam:g}, {optimum.cross_entropy:.4g}.",
         (table["cross_entropy"] / optimum.cross_entropy - 1).abs(),
         "|cross-entropy / optimum − 1|",
         at_most=0.02,
     )
-    found(
+    claim(
         "one-frequency",
         "u, v and w of a neuron have one frequency.",
         table["power"],
@@ -231,7 +228,7 @@ def say_quadratic(say: Claims, optimum: FiniteLambda, table: pl.DataFrame) -> No
         at_least=0.99,
         source_value="almost exactly 1 for all neurons (Figure 7.4c)",
     )
-    found(
+    claim(
         "same-frequency",
         "it is the same in u, v and w.",
         table["agreement"],
@@ -240,7 +237,7 @@ def say_quadratic(say: Claims, optimum: FiniteLambda, table: pl.DataFrame) -> No
         source_value="all (Theorem 7.7)",
     )
     say_all_frequencies(say, table)
-    found(
+    claim(
         "equal-shares",
         "the frequencies have equal shares of Σ‖ω_i‖³.",
         table["even_shares"],
@@ -248,15 +245,11 @@ def say_quadratic(say: Claims, optimum: FiniteLambda, table: pl.DataFrame) -> No
         at_least=0.9,
         source_value="close to uniform (Figure D.1, by counts)",
     )
-    found(
-        "certificate",
-        f"the certificate's gap to the upper bound closes ({typical(table['gap_of_neurons'])} by neurons that are not "
-        f"optimal, {typical(table['gap_of_logits'])} by inputs and labels off the margin).",
-        table["gap"],
-        "the gap of lower and upper bound over γ*",
-        at_most=GAP,
-        source_value="0 at the maximum (Lemma 7.6)",
+    parts = (
+        f" ({typical(table['gap_of_neurons'])} by neurons that are not optimal, {typical(table['gap_of_logits'])} by "
+        "inputs and labels off the margin)"
     )
+    say_certificate(say, table, GAP, "Lemma 7.6", parts)
     say_distances(say, table)
 
 

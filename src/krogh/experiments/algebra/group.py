@@ -6,8 +6,8 @@ training; networks are then trained and compared with it, in float64:
     margin        normalised margin over γ*, and over that of the exact optimum at the λ of training
     loss          cross-entropy + λ Σ‖ω_i‖³ over its exact minimum, which nothing can fall below
     irreps        neurons and shares of Σ‖ω_i‖³ per irrep, beside the optimum's; the largest normalised power
-    certificate   lower ≤ γ* ≤ upper, and which condition keeps them apart (`theory.margins.certify`)
-    distance      of neurons, shares and function from the optimal networks (`theory.features.distance`)
+    certificate   lower ≤ γ* ≤ upper, and which condition keeps them apart (`certify`)
+    distance      of neurons, shares and function from the optimal networks (`margin_distance`)
 
 S_3, S_4 and S_5 at the source's settings have criteria of their own, which hold the exact optimum at its λ: the margin
 stays below γ* there. Those for every other group were set before any was trained:
@@ -36,9 +36,10 @@ from scipy import stats
 from krogh.engine import Trials, sweep
 from krogh.errors import require
 from krogh.experiments.algebra.common import (
-    MOST_DOUBLINGS,
+    GroupTraining,
     Plan,
     curve_table,
+    feature_measures,
     final_arrays,
     highest_margin,
     initial_arrays,
@@ -51,7 +52,6 @@ from krogh.lab import Chart, Claims, Experiment, Figure, Network, Results, Table
 from krogh.lab.experiment import Measures
 from krogh.networks.groups.arrays import PairArrays, norm
 from krogh.networks.groups.certificates import certify
-from krogh.networks.groups.measures import cross_entropy, dataset_margin, logit_flatness
 from krogh.probes.features.distance import margin_distance
 from krogh.probes.features.spectra import network_spectrum
 from krogh.probes.margins import Margin
@@ -65,10 +65,13 @@ from krogh.theory.groups.weighted import offset_maximum
 
 MARGIN, LOSS, SHARES, POWER, EFFICIENCY, FUNCTION, UNUSED = 0.95, 1.05, 0.05, 0.99, 0.99, 0.01, 0.05
 ANY_GROUP = "dissertation, Theorem 7.9 and section D.9.2, for a group of one's own"
+MANY_SEEDS, FEW_SEEDS = 12, 6
+LONG_WORK = 1e12
+"""Multiplications of one network's forward passes, beyond which it takes minutes on a laptop."""
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(GroupTraining):
     groups: tuple[str, ...] = setting(
         ("S_3", "S_4", "S_5"), "groups by name, or files that hold a Cayley table", distinct=True
     )
@@ -76,21 +79,6 @@ class Settings:
         "", "one group in place of `groups`: Z_12, D_6, S_4, A_5, Q_8, D_4xD_4, Z_2^3, or path/to/table.csv"
     )
     seeds: int | None = setting(None, "networks of each group; none for 12, or 6 where one takes minutes", least=1)
-    lam: float | None = setting(
-        None, "λ of the penalty λ Σ‖ω_i‖³; none for the source's, or a hundredth of γ*", above=0
-    )
-    width: int | None = setting(None, "neurons; none for the source's, or at least twice as many as suffice", least=1)
-    steps: int | None = setting(
-        None, "steps of gradient descent; none for the source's, or until neurons have settled", least=1
-    )
-    rate: float | None = setting(None, "learning rate at first; none for about 0.05", above=0)
-    doubled: int | None = setting(
-        None, "how often the rate is doubled; none for as often as is stable", least=0, most=MOST_DOUBLINGS
-    )
-    doubled_every: int | None = setting(None, "steps between two doublings; none for the source's, or 200", least=1)
-    batch: int | None = setting(
-        None, "random pairs per step; none for all pairs (S_5: 1000, as in the source)", least=1
-    )
 
 
 @dataclass(frozen=True)
@@ -138,7 +126,7 @@ class Composition(Experiment[Settings]):
     def trials(self, settings: Settings) -> Iterator[Trials]:
         for plan in plans_of(settings):
             trial = plan.trial((Margin(), IrrepPower(irrep_kernels(plan.group))))
-            seeds = plan.seeds if settings.seeds is None else settings.seeds
+            seeds = seeds_of(plan) if settings.seeds is None else settings.seeds
             yield from sweep(trial, seed=range(seeds), label={"group": plan.name})
 
     def measure(self, results: Results[Settings]) -> Measures:
@@ -189,11 +177,17 @@ class Composition(Experiment[Settings]):
 def plans_of(settings: Settings) -> list[Plan]:
     """The training of each group, in the order of the settings."""
     names = (settings.group,) if settings.group.strip() else settings.groups
-    given = ("lam", "width", "steps", "rate", "doubled", "doubled_every", "batch")
-    plans = [plan_of(name, **{word: getattr(settings, word) for word in given}) for name in names]
+    plans = [plan_of(name, settings) for name in names]
     distinct = len({plan.name for plan in plans}) == len(plans)
     require(distinct, f"groups must have different names; got {', '.join(plan.name for plan in plans)}")
     return plans
+
+
+def seeds_of(plan: Plan) -> int:
+    """How many networks a verdict is given: twelve, or six where each takes minutes on a laptop."""
+    order, preset = plan.group.order, plan.preset
+    pairs = order**2 if preset.batch is None else preset.batch
+    return FEW_SEEDS if pairs * order * preset.width * preset.steps > LONG_WORK else MANY_SEEDS
 
 
 def irrep_kernels(group: Group) -> NDArray[np.float64]:
@@ -225,8 +219,8 @@ def theory_row(plan: Plan) -> dict[str, Any]:
         "group": plan.name,
         "order": plan.group.order,
         "lam": plan.lam,
-        "preset": plan.preset,
-        "training": plan.in_words(),
+        "preset": plan.stated,
+        "training": training_in_words(plan),
         "remark": plan.remark,
         "max_margin": best.value,
         "theorem": best.theorem,
@@ -241,6 +235,16 @@ def theory_row(plan: Plan) -> dict[str, Any]:
         "cross_entropy": optimum.cross_entropy,
         "shares": ", ".join(f"{name}: {share:.3g}" for name, share in optimum.shares.items()),
     }
+
+
+def training_in_words(plan: Plan) -> str:
+    """How its networks are trained, in a sentence."""
+    preset = plan.preset
+    pairs = "all pairs" if preset.batch is None else f"{preset.batch} random pairs"
+    return (
+        f"{preset.width} quadratic neurons, λ = {plan.lam:g}, {preset.steps:,} steps on {pairs}, rate "
+        f"{preset.rate:.3g} doubled {len(preset.doubled_at)} times to {preset.final_rate:.4g}"
+    )
 
 
 def left_out(plan: Plan) -> tuple[str, ...]:
@@ -272,8 +276,8 @@ MEASURES = (
 
 def alive(network: Network) -> PairArrays | None:
     """The trained weights; None where training diverged, or left nothing."""
-    found = final_arrays(network)
-    return found if isinstance(found, PairArrays) and np.any(found.neurons) else None
+    arrays = final_arrays(network)
+    return arrays if isinstance(arrays, PairArrays) and np.any(arrays.neurons) else None
 
 
 def network_row(plan: Plan, network: Network) -> dict[str, Any]:
@@ -282,14 +286,15 @@ def network_row(plan: Plan, network: Network) -> dict[str, Any]:
     `highest` is the largest normalised margin over γ* at any step, `rise` what it gained from half of the steps on.
     """
     arrays = alive(network)
-    lost: dict[str, Any] = dict.fromkeys(MEASURES, math.nan)
-    found = lost | {"failing": "no network"} if arrays is None else network_measures(plan, arrays)
+    measures: dict[str, Any] = dict.fromkeys(MEASURES, math.nan) | {"failing": "no network"}
+    if arrays is not None:
+        measures |= network_measures(plan, arrays)
     curve = network.curve["normalised_margin"] / plan.best.value
     over_time = {
-        "highest": highest_margin(network, found["ratio"], plan.best.value),
+        "highest": highest_margin(network, measures["ratio"], plan.best.value),
         "rise": float(curve[-1] - curve[len(curve) // 2]),
     }
-    return {"group": plan.name, "seed": network.seed} | found | over_time
+    return {"group": plan.name, "seed": network.seed} | measures | over_time
 
 
 def irrep_rows(plan: Plan, network: PairArrays | None) -> list[dict[str, Any]]:
@@ -317,25 +322,14 @@ def irrep_rows(plan: Plan, network: PairArrays | None) -> list[dict[str, Any]]:
 def network_measures(plan: Plan, network: PairArrays) -> dict[str, Any]:
     """The numbers of one network at the end, and the conditions of the certificate that fail."""
     group, optimum, rows = plan.group, plan.optimum, irrep_rows(plan, network)
-    spectrum = network_spectrum(network, group)
-    powers = spectrum.largest[:, spectrum.kept]
-    proof = certify(network, group)
+    proof, features = certify(network, group), feature_measures(network, group, network_spectrum(network, group))
     near, limit = margin_distance(network, group, plan.lam), margin_distance(network, group)
-    entropy, size = cross_entropy(network, group), norm(network) ** 3
     least = optimum.cross_entropy + optimum.lam * optimum.rho
-    return {
-        "margin": dataset_margin(network, group),
+    return features | {
         "normalised_margin": proof.lower,
         "ratio": proof.lower / plan.best.value,
         "relative": proof.lower / optimum.normalised_margin,
-        "cross_entropy": entropy,
-        "loss": (entropy + plan.lam * size) / least,
-        "flatness": logit_flatness(network, group),
-        "power": float(spectrum.mean_largest.min()),
-        "power_median": float(np.median(powers)),
-        "power_least": float(powers.min()),
-        "agreement": spectrum.agreement,
-        "kept": float(spectrum.kept.sum()),
+        "loss": (features["cross_entropy"] + plan.lam * norm(network) ** 3) / least,
         "trivial": float(rows[0]["neurons"]),
         "share_difference": max(abs(row["share"] - row["optimum"]) for row in rows),
         "unused": sum(row["share"] for row in rows if row["irrep"] in left_out(plan)),
@@ -376,10 +370,10 @@ def power_row(plan: Plan, network: Network) -> dict[str, Any]:
 def say_margin(say: Claims, theory: dict[str, Any], runs: pl.DataFrame, criteria: Criteria | None) -> None:
     """How near the margin comes to what it can be, where all irreps are used."""
     lam, ratio, best = theory["lam"], theory["ratio"], f"γ* = {theory['max_margin']:.5g}"
-    found = functools.partial(say_median, say)
+    claim = functools.partial(say_median, say)
     value = f"approaches γ*; {ratio:.4g} γ* at the exact optimum for λ = {lam:g}"
     if criteria is None:
-        found(
+        claim(
             "margin",
             f"the normalised margin comes near that of the exact optimum at λ = {lam:g}, {ratio:.4g} of {best}.",
             runs["relative"],
@@ -388,7 +382,7 @@ def say_margin(say: Claims, theory: dict[str, Any], runs: pl.DataFrame, criteria
             source_value=value,
         )
         return
-    found(
+    claim(
         "margin",
         f"the normalised margin approaches {best} and stays below, as the exact optimum at λ = {lam:g} does.",
         runs["ratio"],
@@ -397,7 +391,7 @@ def say_margin(say: Claims, theory: dict[str, Any], runs: pl.DataFrame, criteria
         source_value=value,
     )
     if criteria.cross_entropy is not None:
-        found(
+        claim(
             "cross-entropy",
             f"the cross-entropy comes near the exact optimum's, {theory['cross_entropy']:.3g}.",
             runs["cross_entropy"],
@@ -435,12 +429,12 @@ def say_subset(say: Claims, theory: dict[str, Any], runs: pl.DataFrame) -> None:
 
 def say_irreps(say: Claims, theory: dict[str, Any], runs: pl.DataFrame, criteria: Criteria | None) -> None:
     """Which irreps neurons lie in, and with which shares."""
-    found = functools.partial(say_median, say)
+    claim = functools.partial(say_median, say)
     column, statistic, bound = "shares", "total variation between the shares and the optimum's", SHARES
     if criteria is not None and criteria.share_difference is not None:
         column, bound = "share_difference", criteria.share_difference
         statistic = "largest difference between an irrep's share and the optimum's"
-    found(
+    claim(
         "shares",
         "the irreps have the shares of Σ‖ω_i‖³ that the exact optimum gives them.",
         runs[column],
@@ -450,7 +444,7 @@ def say_irreps(say: Claims, theory: dict[str, Any], runs: pl.DataFrame, criteria
     )
     one = "1: every neuron lies in one irrep"
     if criteria is not None and criteria.median_power is not None:
-        found(
+        claim(
             "one-irrep-median",
             "u, v and w of a typical neuron lie in one irrep.",
             runs["power_median"],
@@ -458,7 +452,7 @@ def say_irreps(say: Claims, theory: dict[str, Any], runs: pl.DataFrame, criteria
             at_least=criteria.median_power,
             source_value=one,
         )
-    found(
+    claim(
         "one-irrep",
         "u, v and w of a neuron lie in one irrep.",
         runs["power"],
@@ -467,7 +461,7 @@ def say_irreps(say: Claims, theory: dict[str, Any], runs: pl.DataFrame, criteria
         source_value=one,
     )
     if criteria is not None and criteria.trivial:
-        found(
+        claim(
             "no-trivial",
             "no neuron lies in the trivial irrep.",
             runs["trivial"],
@@ -476,7 +470,7 @@ def say_irreps(say: Claims, theory: dict[str, Any], runs: pl.DataFrame, criteria
             source_value="none",
         )
     if criteria is not None:
-        found(
+        claim(
             "larger-irreps",
             "irreps of larger dimension have more neurons.",
             runs["rank_correlation"],
@@ -488,12 +482,12 @@ def say_irreps(say: Claims, theory: dict[str, Any], runs: pl.DataFrame, criteria
 
 def say_optimum(say: Claims, theory: dict[str, Any], runs: pl.DataFrame) -> None:
     """Whether gradient descent finds the exact optimum at λ, by loss, neurons and function."""
-    found = functools.partial(say_median, say)
+    claim = functools.partial(say_median, say)
     failing = sorted(
         {text.split(" fails")[0] for line in runs["failing"] for text in line.split("; ") if " fails" in text}
     )
     apart = f"; what keeps the certificate open is {' and '.join(failing)}" if failing else ""
-    found(
+    claim(
         "loss",
         "gradient descent finds the global minimum of cross-entropy + λ Σ‖ω_i‖³.",
         runs["loss"],
@@ -501,7 +495,7 @@ def say_optimum(say: Claims, theory: dict[str, Any], runs: pl.DataFrame) -> None
         at_most=LOSS,
         source_value="1 at the optimum",
     )
-    found(
+    claim(
         "optimal-neurons",
         f"neurons are optimal ones, of which maximum-margin networks consist{apart}.",
         runs["efficiency"],
@@ -509,7 +503,7 @@ def say_optimum(say: Claims, theory: dict[str, Any], runs: pl.DataFrame) -> None
         at_least=EFFICIENCY,
         source_value="1 (Lemma 7.6)",
     )
-    found(
+    claim(
         "function",
         f"the logits are those of the exact optimum at λ = {theory['lam']:g}, up to scale.",
         runs["function"],
@@ -596,19 +590,19 @@ def _irreps(theory: dict[str, Any], table: pl.DataFrame, powers: pl.DataFrame) -
     counts = chart.panel(title="neurons per irrep", y="neurons")
     shares = chart.panel(title="shares per irrep", y="share of Σ‖ω_i‖³")
     drawn = chart.panel(title="power in one irrep", x="largest normalised power of u, v, w", y="share of neurons")
-    found = groups(table.drop_nans("share"), "irrep")
-    if found:
-        first = table.head(len(found))
+    irreps = groups(table.drop_nans("share"), "irrep")
+    if irreps:
+        first = table.head(len(irreps))
         for panel, column in ((counts, "neurons"), (shares, "share")):
-            _bars(panel.ax, [own[column].to_numpy() for own in found.values()])
-            _name_places(panel.ax, list(found))
+            _bars(panel.ax, [own[column].to_numpy() for own in irreps.values()])
+            _name_places(panel.ax, list(irreps))
             dimensions = ", ".join(map(str, first["dimension"].unique().sort()))
             panel.axes(x=f"irrep (dimensions {dimensions}; the trivial one first)")
         for column, marker, size, color, label in (
             ("optimum", "D", 6, figures.VERMILLION, f"exact optimum at λ = {theory['lam']:g}"),
             ("limit", "_", 14, figures.INK, "maximum margin (λ → 0)"),
         ):
-            shares.ax.plot(np.arange(len(found)), first[column], marker, color=color, markersize=size, label=label)
+            shares.ax.plot(np.arange(len(irreps)), first[column], marker, color=color, markersize=size, label=label)
         shares.ax.margins(y=0.3)  # room for the legend
         shares.legend(loc="upper left")
     before, after = (np.concatenate([np.zeros(0), *powers[when].to_list()]) for when in ("before", "after"))

@@ -17,8 +17,7 @@ from krogh.engine import Trials, sweep
 from krogh.errors import require
 from krogh.experiments.algebra.common import (
     THEOREM,
-    addition_trial,
-    check_modulus,
+    Addition,
     compared_curves,
     curve_table,
     distance_figure,
@@ -41,20 +40,11 @@ RELU = "relu"
 
 
 @dataclass(frozen=True)
-class Settings:
-    p: int = setting(11, "modulus", least=3)
-    width: int = setting(80, "neurons", least=1)
-    steps: int = setting(10_000, "steps of gradient descent on all p² inputs", least=1)
-    doubled_every: int = setting(250, "steps between two doublings of the rate", least=1)
-    doublings: int = setting(10, "how often the rate is doubled", least=0)
-    rate: float = setting(0.05, "learning rate at first", least=0)
-    weight: float = setting(1e-4, "λ of the penalty λ Σ‖ω_i‖^b", above=0)
+class Settings(Addition):
     norms: tuple[float, ...] = setting(
         (3.0, 2.0), "exponents b of the norms L_{2,b}; 3 and 2 are judged", distinct=True, least=1
     )
     relu: bool = setting(True, "also train ReLU networks under L_2")
-    seeds: int = setting(6, "networks of each kind", least=1)
-    probe_every: int = setting(100, "steps between two points of a curve", least=1)
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -84,22 +74,13 @@ class Norms(Experiment[Settings]):
     keep_weights = True
 
     def check(self, settings: Settings) -> None:
-        check_modulus(settings.p, settings.weight)
+        settings.check_modulus()
         norms = settings.norms
         require({2.0, NU} <= set(norms), f"norms must hold 3 and 2, which are compared; got norms={norms} (try 3,2)")
 
     def trials(self, settings: Settings) -> Iterator[Trials]:
         for kind in settings.kinds:
-            trial = addition_trial(
-                settings.p,
-                PairNetwork(settings.width, RELU if kind == RELU else "quadratic"),
-                steps=settings.steps,
-                rate=settings.rate,
-                weight=settings.weight,
-                doubled_every=settings.doubled_every,
-                doublings=settings.doublings,
-                probe_every=settings.probe_every,
-            )
+            trial = settings.trial(PairNetwork(settings.width, RELU if kind == RELU else "quadratic"))
             if kind not in (RELU, f"{NU:g}"):
                 penalty = NeuronNorm(settings.weight, b=float(kind), exponent=float(kind))
                 trial = replaced(trial, "training.penalty", penalty)
@@ -114,9 +95,9 @@ class Norms(Experiment[Settings]):
         settings, table = tables.settings, tables["networks"].filter(when="end")
         three, two, relu = (table.filter(kind=kind).sort("seed") for kind in ("3", "2", RELU))
         say = say.about(head=f"Z_{settings.p}: ")
-        found = functools.partial(say_median, say)
+        claim = functools.partial(say_median, say)
         say_bound(say, "bound", table["highest"], "γ*", THEOREM)
-        found(
+        claim(
             "fewer-neurons",
             "under L_2 fewer quadratic neurons survive than under L_{2,3} "
             f"({typical(two['kept'])} and {typical(three['kept'])} of {settings.width}).",
@@ -125,7 +106,7 @@ class Norms(Experiment[Settings]):
             above=0.0,
             source_value="not given; 72 and 18 of 80 in the reference's runs (p = 11)",
         )
-        found(
+        claim(
             "less-exact",
             "under L_2 quadratic neurons are less exactly of one frequency than under L_{2,3}.",
             three["power_median"] - two["power_median"],
@@ -133,7 +114,7 @@ class Norms(Experiment[Settings]):
             above=0.0,
             source_value="not given; 1.000 and 0.978 in the reference's runs (p = 11)",
         )
-        found(
+        claim(
             "smaller-margin",
             f"L_2 leaves a smaller L_{{2,3}} margin ({typical(two['ratio'])} of the maximum).",
             three["ratio"] - two["ratio"],
@@ -142,7 +123,7 @@ class Norms(Experiment[Settings]):
             source_value="not given; 0.681 under L_2 in the reference's runs (p = 11)",
         )
         say_distances(say.about("L_2,3-", "quadratic under L_{2,3}: "), three)
-        found(
+        claim(
             "farther",
             f"under L_2 neurons are farther from optimal ones ({typical(two['neurons'])}).",
             two["neurons"] - three["neurons"],
@@ -150,7 +131,7 @@ class Norms(Experiment[Settings]):
             above=0.0,
         )
         if settings.relu:
-            found(
+            claim(
                 "more-exact-than-relu",
                 "under L_2 quadratic neurons are more exactly of one frequency than ReLU neurons (whose distance from "
                 f"optimal ones is {typical(relu['neurons'])}).",

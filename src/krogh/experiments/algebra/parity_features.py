@@ -25,7 +25,9 @@ from krogh.experiments.algebra.common import (
     margin_measures,
     measured_networks,
     say_bound,
+    say_certificate,
     say_distances,
+    say_margin,
     say_median,
 )
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, setting
@@ -120,17 +122,17 @@ class ParityFeatures(Experiment[Settings]):
         settings, table = tables.settings, tables["networks"].filter(when="end")
         gamma, patterns = max_margin_parity(settings.k).value, 2 ** (settings.k - 1)
         say = say.about(head=f"({settings.n},{settings.k})-parity: ")
-        found = functools.partial(say_median, say)
+        claim = functools.partial(say_median, say)
         say_bound(say, "bound", table["highest"], f"γ* = {gamma:.5g}", "dissertation, Theorem 7.8")
-        found(
+        say_margin(
+            say,
             "margin",
             "the normalised margin approaches the maximum.",
-            table["ratio"],
-            "the normalised margin over γ*",
+            table,
             at_least=0.98,
             source_value=f"approaches γ* = {gamma:.5g} (Figure 7.5b)",
         )
-        found(
+        claim(
             "support",
             "neurons read the relevant bits alone.",
             table["off_share"],
@@ -138,7 +140,7 @@ class ParityFeatures(Experiment[Settings]):
             at_most=0.05,
             source_value="0 (Theorem 7.8)",
         )
-        found(
+        claim(
             "equal-weights",
             "the weights of the relevant bits are equal, and equal to the norm of the output weights.",
             table["deviation"],
@@ -146,7 +148,7 @@ class ParityFeatures(Experiment[Settings]):
             at_most=0.03,
             source_value="0 (Theorem 7.8)",
         )
-        found(
+        claim(
             "balanced-outputs",
             "the two output weights are opposite.",
             table["imbalance"],
@@ -154,7 +156,7 @@ class ParityFeatures(Experiment[Settings]):
             at_most=0.05,
             source_value="0 (Theorem 7.8)",
         )
-        found(
+        claim(
             "signs",
             "the product of the signs of u on the support is that of w_0 − w_1.",
             table["sign_rule"],
@@ -162,7 +164,7 @@ class ParityFeatures(Experiment[Settings]):
             at_least=1.0,
             source_value="all (Theorem 7.8)",
         )
-        found(
+        claim(
             "patterns",
             f"all 2^(k−1) = {patterns} sign patterns occur, up to a common sign.",
             table["patterns"],
@@ -170,14 +172,7 @@ class ParityFeatures(Experiment[Settings]):
             at_least=float(patterns),
             source_value="not given; all in the reference's runs",
         )
-        found(
-            "certificate",
-            "the certificate's gap to the upper bound closes.",
-            table["gap"],
-            "the gap of lower and upper bound over γ*",
-            at_most=GAP,
-            source_value="0 at the maximum (Lemma 7.2)",
-        )
+        say_certificate(say, table, GAP, "Lemma 7.2")
         say_distances(say, table)
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
@@ -192,11 +187,11 @@ class ParityFeatures(Experiment[Settings]):
 
 def parity_measures(network: Arrays | None, problem: ParityProblem) -> dict[str, float]:
     """Margin, the four properties of Theorem 7.8 over kept neurons, and distances; nan where training diverged."""
-    found = dict.fromkeys(MEASURES, math.nan)
+    unknown = dict.fromkeys(MEASURES, math.nan)
     if network is None or not np.any(network.neurons):
-        return found
+        return unknown
     assert isinstance(network, PowerArrays)
-    return found | {
+    return unknown | {
         "margin": dataset_margin(network, problem),
         "cross_entropy": cross_entropy(network, problem),
         **parity_structure(network, problem).summary(),

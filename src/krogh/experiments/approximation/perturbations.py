@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from krogh.errors import require
-from krogh.experiments.approximation.common import NO_EXPERIMENTS
+from krogh.experiments.approximation.common import NO_EXPERIMENTS, Attacks
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
 from krogh.lab.estimate import exact, largest
 from krogh.lab.experiment import Measures
@@ -54,7 +54,7 @@ KINDS = {"circuit": figures.BLUE, "machine": figures.VERMILLION}
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Attacks):
     circuits: tuple[str, ...] = setting(
         tuple(CIRCUITS), "circuits, each with and without correction", among=CIRCUITS, distinct=True, fewest=0
     )
@@ -67,11 +67,8 @@ class Settings:
     adversarial: int = setting(100, "perturbations by gradient descent of each network", least=1)
     machine_random: int = setting(10_000, "random perturbations of each machine", least=1)
     machine_adversarial: int = setting(100, "perturbations by gradient descent of each machine", least=1)
-    restarts: int = setting(12, "random directions that an attack on a circuit starts from", least=1)
-    refinements: int = setting(60, "rounds in which each of them is improved", least=0)
-    machine_restarts: int = setting(12, "the same for machines", least=1)
-    machine_refinements: int = setting(20, "the same for machines", least=0)
-    seed: int = setting(0, "of inputs, perturbations and attacks", least=0)
+    machine_restarts: int = setting(12, "random directions that an attack on a machine starts from", least=1)
+    machine_refinements: int = setting(20, "rounds in which each of those is improved", least=0)
 
 
 @experiment("approximation/perturbations")
@@ -254,7 +251,7 @@ def _row(name: str, network: CompiledCircuit | CompiledMachine, inputs: Any, set
         "parameters": sum(array.size for array in subject.parameters.values()),
         "certificate": certificate.value,
         "theorem": np.nan if certificate.theorem is None else certificate.theorem.value,
-        "attack": min(found.radius for found in attacks),
+        "attack": min(one.radius for one in attacks),
         "radius": tried.radius,
         "random": tried.random,
         "adversarial": tried.adversarial,

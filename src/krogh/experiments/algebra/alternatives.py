@@ -18,16 +18,12 @@ from krogh.experiments.algebra.common import (
     FEWEST,
     THEOREM,
     Addition,
+    MedianClaims,
     addition_measures,
     compared_curves,
     curve_table,
     distance_figure,
     draw_rows,
-    measured_additions,
-    say_bound,
-    say_distances,
-    say_margin,
-    say_median,
 )
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, setting
 from krogh.lab.estimate import exact
@@ -119,8 +115,8 @@ class Alternatives(Experiment[Settings]):
         say_compared(say, settings.p, tables["compared"])
         for noise in settings.noises:
             table = tables["departures"].filter(noise=noise, when="end")
-            head = f"Z_{settings.start_p}, from the memoriser with noise {noise:g}: "
-            say_departure(say.about(f"noise-{noise:g}-", head), table, fewest=FEWEST if noise > 0 else 1)
+            part = say.about(f"noise-{noise:g}-", f"Z_{settings.start_p}, from the memoriser with noise {noise:g}: ")
+            say_departure(MedianClaims(part, table, FEWEST if noise > 0 else 1))
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
         settings, table, moved = tables.settings, tables["compared"], tables["departures"]
@@ -146,15 +142,15 @@ def compared(results: Results[Settings]) -> pl.DataFrame:
     ):
         measures = addition_measures(network, p)
         rows.append({"network": kind, "p": p, "seed": 0, "when": "end"} | measures | {"highest": measures["ratio"]})
-    trained = measured_additions(results.networks(begun="random"), (), p)
+    trained = results.settings.measured(results.networks(begun="random"))
     return pl.DataFrame([*rows, *({"network": TRAINED[row["when"]], "p": p} | row for row in trained)])
 
 
 def departures(results: Results[Settings]) -> pl.DataFrame:
     """Two rows per network that started from the memoriser: at the start and at the end."""
-    p = results.settings.start_p
-    rows = measured_additions(results.networks(begun="memoriser"), ("noise",), p)
-    return pl.DataFrame([{"network": "from the memoriser", "p": p} | row for row in rows])
+    start = results.settings.start
+    rows = start.measured(results.networks(begun="memoriser"), ["noise"])
+    return pl.DataFrame([{"network": "from the memoriser", "p": start.p} | row for row in rows])
 
 
 def predicted_ratios(p: int) -> dict[str, float]:
@@ -193,34 +189,31 @@ def say_compared(say: Claims, p: int, table: pl.DataFrame) -> None:
         source_value="every frequency alike",
     )
     # Random networks are where the trained ones began.
-    say_bound(say, "bound", table.filter(pl.col("network") != "random")["highest"], "γ*", THEOREM)
-    trained, random = table.filter(network="trained"), table.filter(network="random")
-    say_margin(
-        say,
+    MedianClaims(say, table.filter(pl.col("network") != "random")).bound("γ*", THEOREM)
+    MedianClaims(say, table.filter(network="trained")).margin(
         "trained-margin",
         "a network trained from random weights has nearly the maximum margin, not a memoriser's.",
-        trained,
         at_least=0.95,
         source_value="approaches γ* (Figure 7.1c)",
     )
-    say_margin(say, "random-margin", "a random network has no margin.", random, at_most=0.0)
-    say_distances(say.about("trained-", "trained from random weights: "), trained)
+    random = MedianClaims(say, table.filter(network="random"))
+    random.margin("random-margin", "a random network has no margin.", at_most=0.0)
+    part = say.about("trained-", "trained from random weights: ")
+    MedianClaims(part, table.filter(network="trained")).distances()
 
 
-def say_departure(say: Claims, table: pl.DataFrame, fewest: int) -> None:
+def say_departure(claim: MedianClaims) -> None:
     """Where training ends that starts from the memoriser; without noise at one network, which no seed changes."""
-    say_bound(say, "bound", table["highest"], "γ*", THEOREM)
-    say_margin(say, "margin", "training reaches the maximum margin.", table, at_least=0.99, fewest=fewest)
-    say_median(
-        say,
+    claim.bound("γ*", THEOREM)
+    claim.margin("margin", "training reaches the maximum margin.", at_least=0.99)
+    claim(
         "one-frequency",
         "every kept neuron ends with one frequency.",
-        table["power_least"],
+        "power_least",
         "the least largest normalised power of u, v and w of kept neurons",
         at_least=0.99,
-        fewest=fewest,
     )
-    say_distances(say, table, fewest=fewest)
+    claim.distances()
 
 
 # --- how it looks ---------------------------------------------------------------------------------------------

@@ -119,6 +119,11 @@ class Addition:
         training = preset.training(self.probe_every)
         return Trial(GroupComposition(preset.task), model, training, probes=(Margin(), FourierPower()))
 
+    def measured(self, networks: Iterable[Network], labels: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """Its networks before training and after (`measured_networks`, `addition_measures`)."""
+        gamma = max_margin_cyclic(self.p).value
+        return measured_networks(networks, labels, lambda arrays: addition_measures(arrays, self.p), gamma)
+
 
 # --- what is measured -----------------------------------------------------------------------------------------
 
@@ -166,11 +171,6 @@ def measured_networks(
         rows.append(head | {"when": "start"} | start | {"highest": start["ratio"]})
         rows.append(head | {"when": "end"} | end | {"highest": highest})
     return rows
-
-
-def measured_additions(networks: Iterable[Network], labels: Sequence[str], p: int) -> list[dict[str, Any]]:
-    """The same of networks that add modulo p (`addition_measures`)."""
-    return measured_networks(networks, labels, lambda arrays: addition_measures(arrays, p), max_margin_cyclic(p).value)
 
 
 def addition_measures(network: Arrays | None, p: int) -> dict[str, float]:
@@ -255,92 +255,87 @@ def relative_shares(spectrum: Spectrum, p: int) -> NDArray[np.float64]:
 # --- what is claimed ------------------------------------------------------------------------------------------
 
 
-def say_median(
-    say: Claims,
-    name: str,
-    statement: str,
-    values: ArrayLike,
-    statistic: str,
-    *,
-    source_value: str = "not given",
-    fewest: int = FEWEST,
-    **words: Any,
-) -> None:
-    """Claim something of the median over seeds; a network that diverged (nan) counts as the worst.
+class MedianClaims:
+    """Claims of medians over seeds, on a table with a row per network; one that diverged (nan) counts as the worst.
 
-    It is decided from `fewest` seeds on: 1 where no seed can change the network, of which there is one then.
+    They are decided from `fewest` seeds on: 1 where no seed can change the network, of which there is one then.
     """
-    numbers = np.asarray(values, np.float64)
-    numbers = np.where(np.isnan(numbers), math.inf if "at_most" in words else -math.inf, numbers)
-    alone = fewest == 1
-    say(
-        name,
-        statement,
-        exact(numbers[0], 1) if alone else median(numbers),
-        statistic if alone else f"median over seeds of {statistic}",
-        needs=[need(len(numbers), fewest, "seeds")],
-        source_value=source_value,
-        **words,
-    )
 
+    def __init__(self, say: Claims, table: pl.DataFrame, fewest: int = FEWEST):
+        self.say, self.table, self.fewest = say, table, fewest
 
-def say_margin(say: Claims, name: str, statement: str, table: pl.DataFrame, **words: Any) -> None:
-    """Claim something of the normalised margin."""
-    say_median(say, name, statement, table["ratio"], "the normalised margin over γ*", **words)
+    def __call__(
+        self,
+        name: str,
+        statement: str,
+        values: str | ArrayLike,
+        statistic: str,
+        *,
+        source_value: str = "not given",
+        **threshold: Any,
+    ) -> None:
+        """Claim something of a column, or of other values with one per seed."""
+        numbers = np.asarray(self.table[values] if isinstance(values, str) else values, np.float64)
+        numbers = np.where(np.isnan(numbers), math.inf if "at_most" in threshold else -math.inf, numbers)
+        alone = self.fewest == 1
+        self.say(
+            name,
+            statement,
+            exact(numbers[0], 1) if alone else median(numbers),
+            statistic if alone else f"median over seeds of {statistic}",
+            needs=[need(len(numbers), self.fewest, "seeds")],
+            source_value=source_value,
+            **threshold,
+        )
 
+    def bound(self, gamma: str, source: str | None = None, column: str = "highest") -> None:
+        """The hard invariant: no normalised margin, of any network at any step, exceeds the maximum. One refutes it."""
+        known = self.table[column].to_numpy()
+        known = known[np.isfinite(known)]
+        self.say(
+            "bound",
+            f"no network has a normalised margin above {gamma}, at any step.",
+            largest(known) if len(known) else unknown_estimate("no margin was measured"),
+            "largest normalised margin over γ*, all seeds and steps",
+            at_most=1 + TOLERANCE,
+            source_value="an upper bound",
+            source=source,
+        )
 
-def say_certificate(say: Claims, table: pl.DataFrame, most: float, lemma: str, parts: str = "") -> None:
-    """Does the margin reach the bound that nothing exceeds? `parts` says of what the gap consists."""
-    say_median(
-        say,
-        "certificate",
-        f"the certificate's gap to the upper bound closes{parts}.",
-        table["gap"],
-        "the gap of lower and upper bound over γ*",
-        at_most=most,
-        source_value=f"0 at the maximum ({lemma})",
-    )
+    def margin(self, name: str, statement: str, **words: Any) -> None:
+        """How large the margin is."""
+        self(name, statement, "ratio", "the normalised margin over γ*", **words)
 
+    def certificate(self, most: float, lemma: str, parts: str = "") -> None:
+        """Does the margin reach the bound that nothing exceeds? `parts` says of what the gap consists."""
+        statement = f"the certificate's gap to the upper bound closes{parts}."
+        statistic, at_maximum = "the gap of lower and upper bound over γ*", f"0 at the maximum ({lemma})"
+        self("certificate", statement, "gap", statistic, at_most=most, source_value=at_maximum)
 
-def say_bound(say: Claims, name: str, highest: ArrayLike, gamma: str, source: str | None = None) -> None:
-    """The hard invariant: no normalised margin, of any network at any step, exceeds the maximum. One refutes it."""
-    known = np.asarray(highest, np.float64)
-    known = known[np.isfinite(known)]
-    say(
-        name,
-        f"no network has a normalised margin above {gamma}, at any step.",
-        largest(known) if len(known) else unknown_estimate("no margin was measured"),
-        "largest normalised margin over γ*, all seeds and steps",
-        at_most=1 + TOLERANCE,
-        source_value="an upper bound",
-        source=source,
-    )
-
-
-def say_distances(say: Claims, table: pl.DataFrame, **options: Any) -> None:
-    """Is it what theory describes, whatever the frequencies, phases and signs? The distance from that family."""
-    for column, statement, statistic, bound in (
-        (
-            "neurons",
-            "neurons are near optimal ones.",
-            "the root mean square distance of ω_i/‖ω_i‖ from the nearest optimal neuron, weighted by ‖ω_i‖^ν",
-            NEURONS,
-        ),
-        (
-            "shares",
-            "what theory says to be equal has equal shares of Σ‖ω_i‖^ν.",
-            "the total variation between the shares and the optimum's",
-            SHARES,
-        ),
-        (
-            "function",
-            "the logits are those of a maximum-margin network, up to scale.",
-            "1 − cosine between the logits, less their mean over labels, and the optimum's",
-            FUNCTION,
-        ),
-    ):
-        words = {"at_most": bound, "source_value": "0 at the maximum", **options}
-        say_median(say, f"distance-{column}", statement, table[column], statistic, **words)
+    def distances(self) -> None:
+        """Is it what theory describes, whatever the frequencies, phases and signs? The distance from that family."""
+        for column, statement, statistic, bound in (
+            (
+                "neurons",
+                "neurons are near optimal ones.",
+                "the root mean square distance of ω_i/‖ω_i‖ from the nearest optimal neuron, weighted by ‖ω_i‖^ν",
+                NEURONS,
+            ),
+            (
+                "shares",
+                "what theory says to be equal has equal shares of Σ‖ω_i‖^ν.",
+                "the total variation between the shares and the optimum's",
+                SHARES,
+            ),
+            (
+                "function",
+                "the logits are those of a maximum-margin network, up to scale.",
+                "1 − cosine between the logits, less their mean over labels, and the optimum's",
+                FUNCTION,
+            ),
+        ):
+            name, zero = f"distance-{column}", "0 at the maximum"
+            self(name, statement, column, statistic, at_most=bound, source_value=zero)
 
 
 def typical(values: pl.Series) -> str:

@@ -21,7 +21,6 @@ stays below γ* there. Those for every other group were set before any was train
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -37,6 +36,7 @@ from krogh.engine import Trials, sweep
 from krogh.errors import require
 from krogh.experiments.algebra.common import (
     GroupTraining,
+    MedianClaims,
     Plan,
     curve_table,
     feature_measures,
@@ -44,8 +44,6 @@ from krogh.experiments.algebra.common import (
     highest_margin,
     initial_arrays,
     plan_of,
-    say_bound,
-    say_median,
     typical,
 )
 from krogh.lab import Chart, Claims, Experiment, Figure, Network, Results, Tables, experiment, figures, groups, setting
@@ -154,14 +152,14 @@ class Composition(Experiment[Settings]):
             name, criteria = theory["group"], criteria_of(theory)
             runs = tables["networks"].filter(group=name)
             head = f"{name} ({theory['remark']}): " if theory["remark"] else f"{name}: "
-            part = say.about(f"{name}-", head, source=source_of(theory))
-            say_bound(part, "bound", runs["highest"], f"γ* = {theory['max_margin']:.5g} ({theory['theorem']})")
+            claim = MedianClaims(say.about(f"{name}-", head, source=source_of(theory)), runs)
+            claim.bound(f"γ* = {theory['max_margin']:.5g} ({theory['theorem']})")
             if theory["subset"]:
-                say_subset(part, theory, runs)
+                say_subset(claim, theory)
             else:
-                say_margin(part, theory, runs, criteria)
-            say_irreps(part, theory, runs, criteria)
-            say_optimum(part, theory, runs)
+                say_approach(claim, theory, criteria)
+            say_irreps(claim, theory, criteria)
+            say_optimum(claim, theory)
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
         for theory in tables["theory"].iter_rows(named=True):
@@ -367,16 +365,15 @@ def power_row(plan: Plan, network: Network) -> dict[str, Any]:
 # --- what is claimed ------------------------------------------------------------------------------------------
 
 
-def say_margin(say: Claims, theory: dict[str, Any], runs: pl.DataFrame, criteria: Criteria | None) -> None:
+def say_approach(claim: MedianClaims, theory: dict[str, Any], criteria: Criteria | None) -> None:
     """How near the margin comes to what it can be, where all irreps are used."""
     lam, ratio, best = theory["lam"], theory["ratio"], f"γ* = {theory['max_margin']:.5g}"
-    claim = functools.partial(say_median, say)
     value = f"approaches γ*; {ratio:.4g} γ* at the exact optimum for λ = {lam:g}"
     if criteria is None:
         claim(
             "margin",
             f"the normalised margin comes near that of the exact optimum at λ = {lam:g}, {ratio:.4g} of {best}.",
-            runs["relative"],
+            "relative",
             "normalised margin over the optimum's",
             at_least=MARGIN,
             source_value=value,
@@ -385,7 +382,7 @@ def say_margin(say: Claims, theory: dict[str, Any], runs: pl.DataFrame, criteria
     claim(
         "margin",
         f"the normalised margin approaches {best} and stays below, as the exact optimum at λ = {lam:g} does.",
-        runs["ratio"],
+        "ratio",
         "normalised margin over γ*",
         between=criteria.ratio,
         source_value=value,
@@ -394,42 +391,39 @@ def say_margin(say: Claims, theory: dict[str, Any], runs: pl.DataFrame, criteria
         claim(
             "cross-entropy",
             f"the cross-entropy comes near the exact optimum's, {theory['cross_entropy']:.3g}.",
-            runs["cross_entropy"],
+            "cross_entropy",
             "mean cross-entropy over all pairs",
             at_most=criteria.cross_entropy,
         )
 
 
-def say_subset(say: Claims, theory: dict[str, Any], runs: pl.DataFrame) -> None:
+def say_subset(claim: MedianClaims, theory: dict[str, Any]) -> None:
     """Where the condition of Theorem 7.9 fails, maximum-margin networks leave irreps out (section D.9.2).
 
     Those that come close to the optimal ones fade slowly, and the margin with them: it is asked to rise.
     """
     if theory["left_out"]:
-        say_median(
-            say,
+        claim(
             "unused-irreps",
             f"the irreps that maximum-margin networks leave out ({_shortened(theory['left_out'])}) are suppressed.",
-            runs["unused"],
+            "unused",
             "their share of Σ‖ω_i‖³",
             at_most=UNUSED,
             source_value="0 at the maximum margin",
         )
-    say_median(
-        say,
+    claim(
         "margin-rises",
-        f"the normalised margin rises to the end, to {typical(runs['relative'])} of the exact optimum's at "
+        f"the normalised margin rises to the end, to {typical(claim.table['relative'])} of the exact optimum's at "
         f"λ = {theory['lam']:g}.",
-        runs["rise"],
+        "rise",
         "rise of normalised margin over γ* from half of the steps to all",
         above=0.0,
         source_value="tends to γ* as λ → 0",
     )
 
 
-def say_irreps(say: Claims, theory: dict[str, Any], runs: pl.DataFrame, criteria: Criteria | None) -> None:
+def say_irreps(claim: MedianClaims, theory: dict[str, Any], criteria: Criteria | None) -> None:
     """Which irreps neurons lie in, and with which shares."""
-    claim = functools.partial(say_median, say)
     column, statistic, bound = "shares", "total variation between the shares and the optimum's", SHARES
     if criteria is not None and criteria.share_difference is not None:
         column, bound = "share_difference", criteria.share_difference
@@ -437,7 +431,7 @@ def say_irreps(say: Claims, theory: dict[str, Any], runs: pl.DataFrame, criteria
     claim(
         "shares",
         "the irreps have the shares of Σ‖ω_i‖³ that the exact optimum gives them.",
-        runs[column],
+        column,
         statistic,
         at_most=bound,
         source_value=f"{_shortened(theory['shares'])} at the exact optimum for λ = {theory['lam']:g}",
@@ -447,7 +441,7 @@ def say_irreps(say: Claims, theory: dict[str, Any], runs: pl.DataFrame, criteria
         claim(
             "one-irrep-median",
             "u, v and w of a typical neuron lie in one irrep.",
-            runs["power_median"],
+            "power_median",
             "median largest normalised power over kept neurons and u, v, w",
             at_least=criteria.median_power,
             source_value=one,
@@ -455,7 +449,7 @@ def say_irreps(say: Claims, theory: dict[str, Any], runs: pl.DataFrame, criteria
     claim(
         "one-irrep",
         "u, v and w of a neuron lie in one irrep.",
-        runs["power"],
+        "power",
         "least of u, v and w of the largest normalised power, weighted by ‖ω_i‖³",
         at_least=POWER,
         source_value=one,
@@ -464,7 +458,7 @@ def say_irreps(say: Claims, theory: dict[str, Any], runs: pl.DataFrame, criteria
         claim(
             "no-trivial",
             "no neuron lies in the trivial irrep.",
-            runs["trivial"],
+            "trivial",
             "kept neurons in the trivial irrep",
             at_most=0.0,
             source_value="none",
@@ -473,24 +467,23 @@ def say_irreps(say: Claims, theory: dict[str, Any], runs: pl.DataFrame, criteria
         claim(
             "larger-irreps",
             "irreps of larger dimension have more neurons.",
-            runs["rank_correlation"],
+            "rank_correlation",
             "rank correlation (Kendall's τ_b) of neurons and dimension over the non-trivial irreps",
             above=0.0,
             source_value="higher-dimensional irreps have more neurons (no number)",
         )
 
 
-def say_optimum(say: Claims, theory: dict[str, Any], runs: pl.DataFrame) -> None:
+def say_optimum(claim: MedianClaims, theory: dict[str, Any]) -> None:
     """Whether gradient descent finds the exact optimum at λ, by loss, neurons and function."""
-    claim = functools.partial(say_median, say)
     failing = sorted(
-        {text.split(" fails")[0] for line in runs["failing"] for text in line.split("; ") if " fails" in text}
+        {text.split(" fails")[0] for line in claim.table["failing"] for text in line.split("; ") if " fails" in text}
     )
     apart = f"; what keeps the certificate open is {' and '.join(failing)}" if failing else ""
     claim(
         "loss",
         "gradient descent finds the global minimum of cross-entropy + λ Σ‖ω_i‖³.",
-        runs["loss"],
+        "loss",
         "loss over its exact minimum",
         at_most=LOSS,
         source_value="1 at the optimum",
@@ -498,7 +491,7 @@ def say_optimum(say: Claims, theory: dict[str, Any], runs: pl.DataFrame) -> None
     claim(
         "optimal-neurons",
         f"neurons are optimal ones, of which maximum-margin networks consist{apart}.",
-        runs["efficiency"],
+        "efficiency",
         "class-weighted margin E[g'(θ/‖θ‖)] over its upper bound γ*",
         at_least=EFFICIENCY,
         source_value="1 (Lemma 7.6)",
@@ -506,7 +499,7 @@ def say_optimum(say: Claims, theory: dict[str, Any], runs: pl.DataFrame) -> None
     claim(
         "function",
         f"the logits are those of the exact optimum at λ = {theory['lam']:g}, up to scale.",
-        runs["function"],
+        "function",
         "1 − cosine between the logits, less their mean over labels, and the optimum's",
         at_most=FUNCTION,
         source_value="0 at the optimum",

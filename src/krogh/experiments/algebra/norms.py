@@ -7,7 +7,6 @@ which still holds, is out of reach for networks that need many neurons; for b > 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -18,14 +17,11 @@ from krogh.errors import require
 from krogh.experiments.algebra.common import (
     THEOREM,
     Addition,
+    MedianClaims,
     compared_curves,
     curve_table,
     distance_figure,
     draw_rows,
-    measured_additions,
-    say_bound,
-    say_distances,
-    say_median,
     typical,
 )
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, setting
@@ -87,16 +83,15 @@ class Norms(Experiment[Settings]):
             yield from sweep(trial, seed=range(settings.seeds), label={"kind": kind})
 
     def measure(self, results: Results[Settings]) -> Measures:
-        p = results.settings.p
-        return {"networks": lambda: pl.DataFrame(measured_additions(results.networks(), ("kind",), p))}
+        return {"networks": lambda: pl.DataFrame(results.settings.measured(results.networks(), ["kind"]))}
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         """Between exact and nearly: L_2 on quadratic neurons lies between L_{2,3} and ReLU."""
         settings, table = tables.settings, tables["networks"].filter(when="end")
         three, two, relu = (table.filter(kind=kind).sort("seed") for kind in ("3", "2", RELU))
         say = say.about(head=f"Z_{settings.p}: ")
-        claim = functools.partial(say_median, say)
-        say_bound(say, "bound", table["highest"], "γ*", THEOREM)
+        claim = MedianClaims(say, table)
+        claim.bound("γ*", THEOREM)
         claim(
             "fewer-neurons",
             "under L_2 fewer quadratic neurons survive than under L_{2,3} "
@@ -122,7 +117,7 @@ class Norms(Experiment[Settings]):
             above=0.0,
             source_value="not given; 0.681 under L_2 in the reference's runs (p = 11)",
         )
-        say_distances(say.about("L_2,3-", "quadratic under L_{2,3}: "), three)
+        MedianClaims(say.about("L_2,3-", "quadratic under L_{2,3}: "), three).distances()
         claim(
             "farther",
             f"under L_2 neurons are farther from optimal ones ({typical(two['neurons'])}).",

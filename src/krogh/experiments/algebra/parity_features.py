@@ -18,17 +18,13 @@ import polars as pl
 from krogh.engine import Trial, Trials, sweep
 from krogh.errors import require
 from krogh.experiments.algebra.common import (
+    MedianClaims,
     curve_table,
     distance_figure,
     draw_networks,
     final_arrays,
     margin_measures,
     measured_networks,
-    say_bound,
-    say_certificate,
-    say_distances,
-    say_margin,
-    say_median,
 )
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, setting
 from krogh.lab.charts import Panel
@@ -121,21 +117,18 @@ class ParityFeatures(Experiment[Settings]):
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         settings, table = tables.settings, tables["networks"].filter(when="end")
         gamma, patterns = max_margin_parity(settings.k).value, 2 ** (settings.k - 1)
-        say = say.about(head=f"({settings.n},{settings.k})-parity: ")
-        claim = functools.partial(say_median, say)
-        say_bound(say, "bound", table["highest"], f"γ* = {gamma:.5g}", "dissertation, Theorem 7.8")
-        say_margin(
-            say,
+        claim = MedianClaims(say.about(head=f"({settings.n},{settings.k})-parity: "), table)
+        claim.bound(f"γ* = {gamma:.5g}", "dissertation, Theorem 7.8")
+        claim.margin(
             "margin",
             "the normalised margin approaches the maximum.",
-            table,
             at_least=0.98,
             source_value=f"approaches γ* = {gamma:.5g} (Figure 7.5b)",
         )
         claim(
             "support",
             "neurons read the relevant bits alone.",
-            table["off_share"],
+            "off_share",
             "the largest weight off the support over the largest of all, kept neurons",
             at_most=0.05,
             source_value="0 (Theorem 7.8)",
@@ -143,7 +136,7 @@ class ParityFeatures(Experiment[Settings]):
         claim(
             "equal-weights",
             "the weights of the relevant bits are equal, and equal to the norm of the output weights.",
-            table["deviation"],
+            "deviation",
             "the largest | |u_j|/‖w‖ − 1 | over the support and kept neurons",
             at_most=0.03,
             source_value="0 (Theorem 7.8)",
@@ -151,7 +144,7 @@ class ParityFeatures(Experiment[Settings]):
         claim(
             "balanced-outputs",
             "the two output weights are opposite.",
-            table["imbalance"],
+            "imbalance",
             "the largest |w_0 + w_1|/‖w‖ of kept neurons",
             at_most=0.05,
             source_value="0 (Theorem 7.8)",
@@ -159,7 +152,7 @@ class ParityFeatures(Experiment[Settings]):
         claim(
             "signs",
             "the product of the signs of u on the support is that of w_0 − w_1.",
-            table["sign_rule"],
+            "sign_rule",
             "the share of kept neurons of which it is",
             at_least=1.0,
             source_value="all (Theorem 7.8)",
@@ -167,13 +160,13 @@ class ParityFeatures(Experiment[Settings]):
         claim(
             "patterns",
             f"all 2^(k−1) = {patterns} sign patterns occur, up to a common sign.",
-            table["patterns"],
+            "patterns",
             "the number of sign patterns among kept neurons",
             at_least=float(patterns),
             source_value="not given; all in the reference's runs",
         )
-        say_certificate(say, table, GAP, "Lemma 7.2")
-        say_distances(say, table)
+        claim.certificate(GAP, "Lemma 7.2")
+        claim.distances()
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
         settings, name = tables.settings, f"({tables.settings.n},{tables.settings.k})-parity"

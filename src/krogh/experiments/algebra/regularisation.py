@@ -19,12 +19,11 @@ from krogh.engine import Trial, Trials, stack
 from krogh.experiments.algebra.common import (
     FEWEST,
     GroupTraining,
+    MedianClaims,
     Plan,
     check_interval,
     final_arrays,
     plan_of,
-    say_bound,
-    say_median,
 )
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
 from krogh.lab.charts import Panel
@@ -180,7 +179,8 @@ def optimum_of(settings: Settings) -> pl.DataFrame:
 
 def say_learned(say: Claims, table: pl.DataFrame) -> None:
     """What networks show at λ whose optimum has a margin."""
-    say_bound(say, "bound", table["ratio"], f"γ* = {table['max_margin'][0]:.5g}")
+    claim = MedianClaims(say, table)
+    claim.bound(f"γ* = {table['max_margin'][0]:.5g}", column="ratio")
     say(
         "optimum",
         f"at every λ below the threshold ({_listed(table)}) the normalised margin is that of the exact optimum.",
@@ -194,8 +194,7 @@ def say_learned(say: Claims, table: pl.DataFrame) -> None:
     if table["lam"].n_unique() < 2 or least > UNBIASED:
         return
     by_seed = groups(table.sort("lam"), "seed").values()
-    say_median(
-        say,
+    claim(
         "rises",
         f"it rises as λ falls, from {least:.3g} of γ* to {most:.3g} at the exact optimum.",
         [float(np.min(-np.diff(own["ratio"].to_numpy()))) for own in by_seed],
@@ -215,8 +214,7 @@ def say_collapse(say: Claims, table: pl.DataFrame) -> None:
     """What networks show at λ whose optimum is the zero network."""
     order, guessing = table["order"][0], math.log(table["order"][0])
     off = table.with_columns(off=(pl.col("cross_entropy") / guessing - 1).abs())
-    say_median(
-        say,
+    MedianClaims(say, table)(
         "collapse",
         f"from λ = {table['threshold'][0]:.4g} on, networks collapse to zero and guess (λ = {_listed(table)}).",
         [float(np.max(own["off"].to_numpy())) for own in groups(off, "seed").values()],

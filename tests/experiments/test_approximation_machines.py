@@ -10,13 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 import polars as pl
 import pytest
+from planted import drawn
+from planted import verdicts as verdicts_of
 
 from krogh.errors import KroghError
 from krogh.experiments.approximation import machine_fidelity, machine_noise, position_codes
 from krogh.experiments.approximation.common import simulate
 from krogh.experiments.approximation.machine_fidelity import Settings, _longest, _spread, draw_trace, trace_table
 from krogh.experiments.approximation.position_codes import CODES, noise_radius, retrieval, score_gap, wrong_share
-from krogh.lab import Experiment, Results, Tables, figures
+from krogh.lab import Experiment, Results, Tables
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.lab.experiment import measured_tables
 from krogh.networks.machines.checks import check_machine
@@ -31,16 +33,13 @@ Given = dict[str, pl.DataFrame]
 
 
 def verdicts(experiment: Experiment[Any], settings: Any, tables: Given) -> dict[str, str]:
-    return {claim.name: claim.verdict for claim in experiment.judged(Tables(settings, tables))}
+    return verdicts_of(experiment, Tables(settings, tables))
 
 
 def draws(experiment: Experiment[Any], settings: Any, tables: Given) -> list[str]:
-    with figures.style():
-        drawn = list(experiment.figures(Tables(settings, tables)))
-        for figure in drawn:
-            figure.drawing.draw_without_rendering()
-            assert len(figure.data) and figure.caption
-    return [figure.name for figure in drawn]
+    data = drawn(experiment, Tables(settings, tables))
+    assert all(len(table) for table in data.values())
+    return list(data)
 
 
 BAD = [

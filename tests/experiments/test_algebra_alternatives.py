@@ -12,7 +12,7 @@ from planted import drawn, planted_tables, verdicts
 
 from krogh.engine import Trial
 from krogh.errors import KroghError
-from krogh.experiments.algebra.alternatives import Alternatives, compared, predicted_ratios
+from krogh.experiments.algebra.alternatives import Alternatives, compare, predicted_ratios
 from krogh.experiments.algebra.common import addition_measures
 from krogh.experiments.algebra.cyclic import CyclicAddition
 from krogh.experiments.algebra.norms import Norms
@@ -38,7 +38,7 @@ def alternatives(end: Any, highest: float = 0.9, **changes: Any) -> Tables[Any]:
     """Training that ends at `end(p)` from wherever it started; None is training that diverged."""
     settings = ALTERNATIVES.settings("laptop", changes)
     p, start_p = settings.p, settings.start_p
-    constructions = compared(Results(pl.DataFrame({"id": [], "begun": []}), settings))
+    constructions = compare(Results(pl.DataFrame({"id": [], "begun": []}), settings))
     random = PairArrays(*(np.random.default_rng(0).normal(size=(20, p)) for _ in range(3)))
     one = {"p": p, "highest": highest}
     pairs = [

@@ -204,7 +204,7 @@ def test_a_perturbation_of_a_narrow_network_is_one_of_a_wide_network():
     wide = dense_parameters(compiled.network, 3 * compiled.network.needed_width)
     small = {name: np.zeros_like(array) for name, array in narrow.items()}
     small["z0.V2"][0] = -4.0 * narrow["z0.V2"][0]  # the first gate is rounded to something negative: 0
-    large = circuit_width.widened(small, wide)
+    large = circuit_width.widen(small, wide)
     assert perturbation_norm(large) == perturbation_norm(small) > 0
     x, y = subject.inputs[0], subject.labels[0]
     assert flips(subject.output, narrow, small, x, y) and flips(subject.output, wide, large, x, y)

@@ -20,8 +20,8 @@ from krogh.experiments.algebra.common import (
     Addition,
     MedianClaims,
     addition_measures,
-    compared_curves,
     curve_table,
+    curves_figure,
     distance_figure,
     draw_rows,
 )
@@ -108,7 +108,7 @@ class Alternatives(Experiment[Settings]):
             yield from sweep(trial, seed=seeds, label={"begun": "memoriser", "noise": noise})
 
     def measure(self, results: Results[Settings]) -> Measures:
-        return {"compared": lambda: compared(results), "departures": lambda: departures(results)}
+        return {"compared": lambda: compare(results), "departures": lambda: follow_memorisers(results)}
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         settings = tables.settings
@@ -131,7 +131,7 @@ class Alternatives(Experiment[Settings]):
 # --- what is measured -----------------------------------------------------------------------------------------
 
 
-def compared(results: Results[Settings]) -> pl.DataFrame:
+def compare(results: Results[Settings]) -> pl.DataFrame:
     """One row per network at p: constructions, random weights, and trained from them."""
     p = results.settings.p
     table, rows = cyclic(p).table, []
@@ -142,14 +142,14 @@ def compared(results: Results[Settings]) -> pl.DataFrame:
     ):
         measures = addition_measures(network, p)
         rows.append({"network": kind, "p": p, "seed": 0, "when": "end"} | measures | {"highest": measures["ratio"]})
-    trained = results.settings.measured(results.networks(begun="random"))
+    trained = results.settings.measure(results.networks(begun="random"))
     return pl.DataFrame([*rows, *({"network": TRAINED[row["when"]], "p": p} | row for row in trained)])
 
 
-def departures(results: Results[Settings]) -> pl.DataFrame:
+def follow_memorisers(results: Results[Settings]) -> pl.DataFrame:
     """Two rows per network that started from the memoriser: at the start and at the end."""
     start = results.settings.start
-    rows = start.measured(results.networks(begun="memoriser"), ["noise"])
+    rows = start.measure(results.networks(begun="memoriser"), ["noise"])
     return pl.DataFrame([{"network": "from the memoriser", "p": start.p} | row for row in rows])
 
 
@@ -228,8 +228,6 @@ def _comparison(p: int, table: pl.DataFrame, source: str) -> Figure:
     title = f"Networks that add modulo {p}: margin, frequencies and distance from optimal neurons"
     chart = Chart("comparison", title, source=source, width=10.5, height=3.4, columns=len(panels), sharey=True)
     draw_rows(chart.panels, panels, {name: table.filter(network=kind) for kind, name in KINDS.items()}, alpha=0.8)
-    for panel, words in zip(chart, panels.values(), strict=True):
-        panel.axes(x=words)
     chart[0].reference(1.0, "γ*", axis="x")
     chart[0].ax.axvline(0, color=figures.MUTED, linewidth=0.8)
     chart[1].reference(2 / p, "flat: 2/p", axis="x")
@@ -247,7 +245,7 @@ def _departure(settings: Settings, trials: pl.DataFrame, source: str) -> Figure:
     curves = curve_table(trials, ["noise"], ["normalised_margin", "power"])
     ratio = pl.col("normalised_margin") / max_margin_cyclic(p).value
     curves = curves.select("noise", "seed", "step", ratio.alias("ratio"), "power")
-    return compared_curves(
+    return curves_figure(
         "departure",
         f"Training modulo {p} that starts from a network which memorised the table",
         {f"noise {noise:g}": curves.filter(noise=noise) for noise in settings.noises},

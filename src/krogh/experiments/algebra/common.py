@@ -119,10 +119,10 @@ class Addition:
         training = preset.training(self.probe_every)
         return Trial(GroupComposition(preset.task), model, training, probes=(Margin(), FourierPower()))
 
-    def measured(self, networks: Iterable[Network], labels: Sequence[str] = ()) -> list[dict[str, Any]]:
-        """Its networks before training and after (`measured_networks`, `addition_measures`)."""
+    def measure(self, networks: Iterable[Network], labels: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """Its networks before training and after (`measure_networks`, `addition_measures`)."""
         gamma = max_margin_cyclic(self.p).value
-        return measured_networks(networks, labels, lambda arrays: addition_measures(arrays, self.p), gamma)
+        return measure_networks(networks, labels, lambda arrays: addition_measures(arrays, self.p), gamma)
 
 
 # --- what is measured -----------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def highest_margin(network: Network, ratio: float, gamma: float) -> float:
     return float(np.max(known[np.isfinite(known)], initial=-math.inf))
 
 
-def measured_networks(
+def measure_networks(
     networks: Iterable[Network],
     labels: Sequence[str],
     measures: Callable[[Arrays | None], dict[str, float]],
@@ -359,16 +359,17 @@ DISTANCES = {
 
 def draw_rows(
     panels: Sequence[Panel],
-    columns: Iterable[str],
+    columns: Mapping[str, str],
     kinds: Mapping[str, pl.DataFrame],
     *,
     least: float = -math.inf,
     shift: float = 0.0,
     **look: Any,
 ) -> None:
-    """A dot per network: a panel for each column, and in it a row for each kind, the first on top."""
+    """A dot per network: a panel for each column with its words, and in it a row for each kind, the first on top."""
     places = np.arange(len(kinds))[::-1]
-    for panel, column in zip(panels, columns, strict=True):
+    for panel, (column, words) in zip(panels, columns.items(), strict=True):
+        panel.ax.set_xlabel(words, fontsize=9)
         for place, table in zip(places, kinds.values(), strict=True):
             values = table[column].to_numpy()
             known = np.maximum(values[np.isfinite(values)], least)
@@ -378,7 +379,7 @@ def draw_rows(
 
 
 def distance_figure(kinds: Mapping[str, pl.DataFrame], source: str, gap: float = GAP) -> Figure:
-    """Distances of each kind of network from the family of maximum-margin networks, as `measured_networks` has them."""
+    """Distances of each kind of network from the family of maximum-margin networks, as `measure_networks` has them."""
     from matplotlib.ticker import LogLocator
 
     title = "Distance from the family of maximum-margin networks, before training and after"
@@ -386,12 +387,12 @@ def distance_figure(kinds: Mapping[str, pl.DataFrame], source: str, gap: float =
     chart = Chart("distance", title, source=source, **size)
     hollow = {"markerfacecolor": "white", "markeredgecolor": figures.MUTED, "markeredgewidth": 0.9}
     filled = {"markeredgecolor": "white", "markeredgewidth": 0.5}
+    columns = {column: words for column, (_, words, _) in DISTANCES.items()}
     for when, shift, look in (("start", 0.14, hollow), ("end", -0.14, filled)):
         chosen = {kind: table.filter(when=when) for kind, table in kinds.items()}
-        draw_rows(chart.panels, DISTANCES, chosen, least=LEAST, shift=shift, markersize=5, alpha=0.9, **look)
-    for column, (title, words, bound) in DISTANCES.items():
+        draw_rows(chart.panels, columns, chosen, least=LEAST, shift=shift, markersize=5, alpha=0.9, **look)
+    for column, (title, _, bound) in DISTANCES.items():
         panel = chart.panel(title=title, log="x")
-        panel.ax.set_xlabel(words, fontsize=9)
         panel.ax.xaxis.set_major_locator(LogLocator(numticks=TICKS))
         panel.reference(gap if column == "gap" else bound, "criterion", axis="x")
     return chart.figure(
@@ -427,7 +428,7 @@ def draw_networks(panel: Panel, curves: pl.DataFrame, column: str, color: str, l
         panel.ax.plot(own["step"], own[column], label=label if label and place == 0 else None, **look)
 
 
-def compared_curves(
+def curves_figure(
     name: str,
     title: str,
     kinds: Mapping[str, pl.DataFrame],
@@ -560,7 +561,7 @@ def plan_of(
         preset = replace(stated, task=group.name, width=width)
     else:
         batch = asked.batch if asked.batch is not None else BATCH if group.order**2 > WHOLE else None
-        preset = scheduled_preset(group, optimum, width, asked, batch, relaxations)
+        preset = schedule(group, optimum, width, asked, batch, relaxations)
     steps = preset.steps if asked.steps is None else asked.steps
     preset = replace(preset, steps=steps, doubled_at=tuple(time for time in preset.doubled_at if time < steps))
     unchanged = scheduled and asked.leaves("width", "steps")
@@ -576,7 +577,7 @@ def width_of(best: MaxMargin, stated: MarginPreset | None) -> int:
     return min(-(-enough // 10) * 10, MOST_NEURONS)
 
 
-def scheduled_preset(
+def schedule(
     group: Group, optimum: FiniteLambda, width: int, asked: GroupTraining, batch: int | None, relaxations: float
 ) -> MarginPreset:
     """Rates and steps for a network of `width` neurons; whoever says how often to double gets no waiting in between."""

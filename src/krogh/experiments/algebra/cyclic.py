@@ -138,7 +138,7 @@ class CyclicAddition(Experiment[Settings]):
 def networks_of(results: Results[Settings]) -> pl.DataFrame:
     """Features, margin and distance of every network, before training and after."""
     labels, additions = ("p", "activation"), results.settings.additions
-    return pl.DataFrame([row for one in additions for row in one.measured(results.networks(p=one.p), labels)])
+    return pl.DataFrame([row for one in additions for row in one.measure(results.networks(p=one.p), labels)])
 
 
 def spectra_of(results: Results[Settings]) -> pl.DataFrame:

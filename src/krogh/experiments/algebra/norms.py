@@ -18,8 +18,8 @@ from krogh.experiments.algebra.common import (
     THEOREM,
     Addition,
     MedianClaims,
-    compared_curves,
     curve_table,
+    curves_figure,
     distance_figure,
     draw_rows,
     typical,
@@ -83,7 +83,7 @@ class Norms(Experiment[Settings]):
             yield from sweep(trial, seed=range(settings.seeds), label={"kind": kind})
 
     def measure(self, results: Results[Settings]) -> Measures:
-        return {"networks": lambda: pl.DataFrame(results.settings.measured(results.networks(), ["kind"]))}
+        return {"networks": lambda: pl.DataFrame(results.settings.measure(results.networks(), ["kind"]))}
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         """Between exact and nearly: L_2 on quadratic neurons lies between L_{2,3} and ReLU."""
@@ -145,7 +145,7 @@ class Norms(Experiment[Settings]):
         )
         curves = curve_table(tables["trials"], ["kind"], ["normalised_margin", "power"])
         curves = curves.select("kind", "seed", "step", known.alias("ratio"), "power")
-        yield compared_curves(
+        yield curves_figure(
             "curves",
             f"Modulo {settings.p}: margin and frequencies while training under different norms",
             {name: curves.filter(kind=kind) for kind, name in kinds.items()},
@@ -173,8 +173,6 @@ def _comparison(settings: Settings, networks: dict[str, pl.DataFrame], source: s
         sharey=True,
     )
     draw_rows(chart.panels, panels, kinds, alpha=0.7)
-    for panel, words in zip(chart, panels.values(), strict=True):
-        panel.ax.set_xlabel(words, fontsize=9)
     chart[2].reference(1.0, "γ*", axis="x")
     return chart.figure(
         f"A dot per network, λ = {settings.weight:g}, penalty λ Σ‖ω_i‖^b (b = 2 for ReLU). Largest normalised power: "

@@ -24,7 +24,7 @@ from krogh.experiments.algebra.common import (
     draw_networks,
     final_arrays,
     margin_measures,
-    measured_networks,
+    measure_networks,
 )
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, setting
 from krogh.lab.charts import Panel
@@ -110,7 +110,7 @@ class ParityFeatures(Experiment[Settings]):
         measures = functools.partial(parity_measures, problem=problem)
         gamma = max_margin_parity(problem.k).value
         return {
-            "networks": lambda: pl.DataFrame(measured_networks(results.networks(), (), measures, gamma)),
+            "networks": lambda: pl.DataFrame(measure_networks(results.networks(), (), measures, gamma)),
             "neurons": lambda: neurons_of(results),
         }
 

@@ -174,7 +174,7 @@ def margins(settings: Settings) -> pl.DataFrame:
         smallest = attack(subject.output, parameters, x, y, **settings.effort)
         if smallest.perturbation is not None:
             known.append(smallest.perturbation)
-        wide = [widened(narrow, parameters) for narrow in known]
+        wide = [widen(narrow, parameters) for narrow in known]
         radii = [perturbation_norm(one) for one in wide if flips(subject.output, parameters, one, x, y)]
         assert certificate.theorem is not None
         samples = sm_samples(settings.epsilon, network.one_norm, certificate.value, network.parameters)
@@ -196,7 +196,7 @@ def margins(settings: Settings) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def widened(narrow: dict[str, Any], wide: dict[str, Any]) -> dict[str, np.ndarray]:
+def widen(narrow: dict[str, Any], wide: dict[str, Any]) -> dict[str, np.ndarray]:
     """A perturbation of a narrow network as one of a wider: further units do not move."""
     padding = {name: np.subtract(array.shape, narrow[name].shape) for name, array in wide.items()}
     return {name: np.pad(narrow[name], [(0, more) for more in padding[name]]) for name in wide}

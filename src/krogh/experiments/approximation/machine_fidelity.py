@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -30,7 +30,7 @@ from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experi
 from krogh.lab.estimate import exact, largest
 from krogh.lab.experiment import Measures
 from krogh.networks.machines.checks import check_machine
-from krogh.networks.machines.compiled import ADDERS, CompiledMachine, Kind, compile_machine
+from krogh.networks.machines.compiled import ADDERS, Kind, compile_machine
 from krogh.networks.machines.running import machine_hidden
 from krogh.programs.machines.library import library_names, library_steps, load_machine, random_machine, short_words
 from krogh.programs.machines.machine import Machine, Word
@@ -181,17 +181,24 @@ class MachineFidelity(Experiment[Settings]):
 
 # --- many machines --------------------------------------------------------------------------------------------
 
-Case = tuple[str, Machine, list[Word], int, tuple[list[Word], int]]
+
+class Case(NamedTuple):
+    """A machine with the words and steps that it is run for, and the fewer ones with softmax attention."""
+
+    kind: str
+    machine: Machine
+    words: list[Word]
+    steps: int
+    soft_words: list[Word]
+    soft_steps: int
 
 
 def machine_table(settings: Settings) -> pl.DataFrame:
     """A row for every machine, adder and kind of attention."""
-    rows = []
-    for kind, machine, words, steps, soft in itertools.chain(_from_library(settings), _at_random(settings)):
-        for adder in settings.adders:
-            rows.append({"kind": kind, **_hard_row(machine, adder, words, steps)})
-            rows.append({"kind": kind, **_soft_row(machine, adder, *soft)})
-    return pl.DataFrame(rows)
+    cases = itertools.chain(_from_library(settings), _at_random(settings))
+    return pl.DataFrame(
+        [_row(case, adder, attention) for case in cases for adder in settings.adders for attention in ATTENTIONS]
+    )
 
 
 def _from_library(settings: Settings) -> Iterator[Case]:
@@ -200,7 +207,7 @@ def _from_library(settings: Settings) -> Iterator[Case]:
         length, steps = _longest(machine, name, settings.length, settings.most_words, settings.most_steps)
         short, fewer = _longest(machine, name, length, settings.most_words, settings.soft_steps)
         some = _spread(short_words(machine, short), settings.soft_words)
-        yield "library", machine, list(short_words(machine, length)), steps, (some, fewer)
+        yield Case("library", machine, list(short_words(machine, length)), steps, some, fewer)
 
 
 def _longest(machine: Machine, name: str, length: int, most_words: int, most_steps: int) -> tuple[int, int]:
@@ -233,48 +240,36 @@ def _at_random(settings: Settings) -> Iterator[Case]:
         )
         words: list[Word] = list(short_words(machine, RANDOM_LENGTH))
         steps = int(trace_batch(machine, words, RANDOM_STEPS).halted_at.max())
-        yield "random", machine, words, steps, (_spread(words, settings.soft_words), steps)
+        yield Case("random", machine, words, steps, _spread(words, settings.soft_words), steps)
 
 
-def _hard_row(machine: Machine, adder: Any, words: list[Word], steps: int) -> dict[str, Any]:
-    """By lookup of exact matches, which is what hard attention does where vectors are bits."""
-    compiled = compile_machine(machine, steps, input_length=max(map(len, words)), adder=adder)
-    check = check_machine(compiled, words)
-    return _run_row(compiled, "hard", len(words)) | {
-        "mismatches": check.mismatches,
-        "wrong_outputs": check.wrong_outputs,
-        "deviation": 0.0 if check.binary else np.nan,
-        "gap": check.score_gap,
-    }
-
-
-def _soft_row(machine: Machine, adder: Any, words: list[Word], steps: int) -> dict[str, Any]:
-    """Every score and every weight computed, in float64."""
-    longest = max(map(len, words))
-    compiled = compile_machine(machine, steps, input_length=longest, adder=adder, attention="soft")
-    run = simulate(compiled, words)
-    return _run_row(compiled, "soft", len(words)) | {
-        "mismatches": int(run.wrong.sum()),
-        "wrong_outputs": int(np.sum(np.abs(run.output - run.label) > 1e-6)),
-        "deviation": float(run.deviation.max()),
-        "gap": float(run.gap.min()),
-    }
-
-
-def _run_row(compiled: CompiledMachine, attention: str, words: int) -> dict[str, Any]:
-    machine = compiled.machine
+def _row(case: Case, adder: Any, attention: Kind) -> dict[str, Any]:
+    """Hard attention by lookup of exact matches, as vectors are bits; of soft attention every score, in float64."""
+    machine, hard = case.machine, attention == "hard"
+    words, steps = (case.words, case.steps) if hard else (case.soft_words, case.soft_steps)
+    compiled = compile_machine(machine, steps, input_length=max(map(len, words)), adder=adder, attention=attention)
+    if hard:
+        check = check_machine(compiled, words)
+        deviation = 0.0 if check.binary else np.nan
+        faults = (check.mismatches, check.wrong_outputs, deviation, check.score_gap)
+    else:
+        run = simulate(compiled, words)
+        wrong = int(np.sum(np.abs(run.output - run.label) > 1e-6))
+        faults = (int(run.wrong.sum()), wrong, float(run.deviation.max()), float(run.gap.min()))
     return {
+        "kind": case.kind,
         "machine": machine.name,
         "states": len(machine.states),
         "symbols": len(machine.alphabet),
         "tape": machine.tape,
         "adder": compiled.adder,
         "attention": attention,
-        "words": words,
+        "words": len(words),
         "steps": compiled.steps,
-        "compared": words * (compiled.steps + 1),
+        "compared": len(words) * (compiled.steps + 1),
         "width": compiled.width,
         "layers": compiled.depth,
+        **dict(zip(("mismatches", "wrong_outputs", "deviation", "gap"), faults, strict=True)),
     }
 
 

@@ -166,6 +166,11 @@ class Panel:
         """A value of the source or of theory as a dashed line across the panel, with its name on it."""
         figures.source_line(self.ax, value, text, axis=axis)
 
+    def name_rows(self, names: Sequence[str], **look: Any) -> None:
+        """Names along the y axis at 0, 1, ..., the first on top."""
+        self.ax.set_yticks(range(len(names)), names, **look)
+        self.ax.invert_yaxis()
+
     def legend(self, **options: Any) -> None:
         figures.legend(self.ax, **options)
         self._keys = False

@@ -264,8 +264,7 @@ def _gaps(table: pl.DataFrame, source: str) -> Figure:
         gaps = np.maximum(own["gap"].abs().to_numpy(), smallest)
         panel.dots(gaps, own["place"], FAMILIES[family][0], markersize=6, alpha=1.0)
     panel.reference(CLOSED, "closed", axis="x")
-    panel.ax.set_yticks(places, [f"{row['case']} ({row['neurons']:,} neurons)" for row in table.to_dicts()])
-    panel.ax.invert_yaxis()
+    panel.name_rows([f"{row['case']} ({row['neurons']:,} neurons)" for row in table.to_dicts()])
     panel.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return chart.figure(
         "The normalised margin of the source's networks on all inputs, and the largest class-weighted margin of any "

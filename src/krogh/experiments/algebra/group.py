@@ -62,7 +62,6 @@ from krogh.theory.groups.problems import characters_of
 from krogh.theory.groups.weighted import offset_maximum
 
 MARGIN, LOSS, SHARES, POWER, EFFICIENCY, FUNCTION, UNUSED = 0.95, 1.05, 0.05, 0.99, 0.99, 0.01, 0.05
-ANY_GROUP = "dissertation, Theorem 7.9 and section D.9.2, for a group of one's own"
 MANY_SEEDS, FEW_SEEDS = 12, 6
 LONG_WORK = 1e12
 """Multiplications of one network's forward passes, beyond which it takes minutes on a laptop."""
@@ -83,14 +82,15 @@ class Settings(GroupTraining):
 class Criteria:
     """The reference's criteria for one of the source's figures; what is None is judged as for every group."""
 
-    source: str
-    ratio: tuple[float, float]
+    source: str = "dissertation, Theorem 7.9 and section D.9.2, for a group of one's own"
+    ratio: tuple[float, float] | None = None
     share_difference: float | None = None
     median_power: float | None = None
     trivial: bool = False
     cross_entropy: float | None = None
 
 
+ANY_GROUP = Criteria()
 CRITERIA = {
     "S_3": Criteria("dissertation, Figure D.2", (0.96, 0.985), share_difference=0.005, trivial=True),
     "S_4": Criteria("dissertation, Figure D.3", (0.91, 0.95), share_difference=0.01, median_power=0.999),
@@ -152,7 +152,7 @@ class Composition(Experiment[Settings]):
             name, criteria = theory["group"], criteria_of(theory)
             runs = tables["networks"].filter(group=name)
             head = f"{name} ({theory['remark']}): " if theory["remark"] else f"{name}: "
-            claim = MedianClaims(say.about(f"{name}-", head, source=source_of(theory)), runs)
+            claim = MedianClaims(say.about(f"{name}-", head, source=criteria.source), runs)
             claim.bound(f"γ* = {theory['max_margin']:.5g} ({theory['theorem']})")
             if theory["subset"]:
                 say_subset(claim, theory)
@@ -198,13 +198,9 @@ def irrep_kernels(group: Group) -> NDArray[np.float64]:
     )
 
 
-def criteria_of(theory: dict[str, Any]) -> Criteria | None:
-    return CRITERIA.get(theory["group"]) if theory["preset"] else None
-
-
-def source_of(theory: dict[str, Any]) -> str:
-    criteria = criteria_of(theory)
-    return ANY_GROUP if criteria is None else criteria.source
+def criteria_of(theory: dict[str, Any]) -> Criteria:
+    """The source's figure of a group at the source's settings has criteria of its own."""
+    return CRITERIA.get(theory["group"], ANY_GROUP) if theory["preset"] else ANY_GROUP
 
 
 # --- what theory says -----------------------------------------------------------------------------------------
@@ -365,11 +361,11 @@ def power_row(plan: Plan, network: Network) -> dict[str, Any]:
 # --- what is claimed ------------------------------------------------------------------------------------------
 
 
-def say_approach(claim: MedianClaims, theory: dict[str, Any], criteria: Criteria | None) -> None:
+def say_approach(claim: MedianClaims, theory: dict[str, Any], criteria: Criteria) -> None:
     """How near the margin comes to what it can be, where all irreps are used."""
     lam, ratio, best = theory["lam"], theory["ratio"], f"γ* = {theory['max_margin']:.5g}"
     value = f"approaches γ*; {ratio:.4g} γ* at the exact optimum for λ = {lam:g}"
-    if criteria is None:
+    if criteria.ratio is None:
         claim(
             "margin",
             f"the normalised margin comes near that of the exact optimum at λ = {lam:g}, {ratio:.4g} of {best}.",
@@ -422,10 +418,10 @@ def say_subset(claim: MedianClaims, theory: dict[str, Any]) -> None:
     )
 
 
-def say_irreps(claim: MedianClaims, theory: dict[str, Any], criteria: Criteria | None) -> None:
+def say_irreps(claim: MedianClaims, theory: dict[str, Any], criteria: Criteria) -> None:
     """Which irreps neurons lie in, and with which shares."""
     column, statistic, bound = "shares", "total variation between the shares and the optimum's", SHARES
-    if criteria is not None and criteria.share_difference is not None:
+    if criteria.share_difference is not None:
         column, bound = "share_difference", criteria.share_difference
         statistic = "largest difference between an irrep's share and the optimum's"
     claim(
@@ -437,7 +433,7 @@ def say_irreps(claim: MedianClaims, theory: dict[str, Any], criteria: Criteria |
         source_value=f"{_shortened(theory['shares'])} at the exact optimum for λ = {theory['lam']:g}",
     )
     one = "1: every neuron lies in one irrep"
-    if criteria is not None and criteria.median_power is not None:
+    if criteria.median_power is not None:
         claim(
             "one-irrep-median",
             "u, v and w of a typical neuron lie in one irrep.",
@@ -454,7 +450,7 @@ def say_irreps(claim: MedianClaims, theory: dict[str, Any], criteria: Criteria |
         at_least=POWER,
         source_value=one,
     )
-    if criteria is not None and criteria.trivial:
+    if criteria.trivial:
         claim(
             "no-trivial",
             "no neuron lies in the trivial irrep.",
@@ -463,7 +459,7 @@ def say_irreps(claim: MedianClaims, theory: dict[str, Any], criteria: Criteria |
             at_most=0.0,
             source_value="none",
         )
-    if criteria is not None:
+    if criteria.ratio is not None:
         claim(
             "larger-irreps",
             "irreps of larger dimension have more neurons.",
@@ -540,7 +536,7 @@ def _margins(theory: dict[str, Any], trials: pl.DataFrame) -> Figure:
     chart = Chart(
         _file_name("margin", theory),
         f"{name}: the margin grows towards its maximum, and neurons enter one irrep each",
-        source=source_of(theory),
+        source=criteria_of(theory).source,
         width=6.6,
         height=5.6,
         rows=2,
@@ -575,7 +571,7 @@ def _irreps(theory: dict[str, Any], table: pl.DataFrame, powers: pl.DataFrame) -
     chart = Chart(
         _file_name("irreps", theory),
         f"{name}: each neuron in one irrep, with the shares of the exact optimum",
-        source=source_of(theory),
+        source=criteria_of(theory).source,
         width=10.5,
         height=3.8,
         columns=3,
@@ -662,8 +658,7 @@ def _distances(networks: pl.DataFrame) -> Figure:
         rows = np.broadcast_to(np.arange(len(DISTANCES)) + shift, values.shape)
         panel.dots(values.ravel(), rows.ravel(), name, markersize=5)
         failing.append(f"{name}: {runs['failing'][0] or 'the certificate is closed'}.")
-    panel.ax.set_yticks(np.arange(len(DISTANCES)), list(DISTANCES.values()))
-    panel.ax.invert_yaxis()
+    panel.name_rows(list(DISTANCES.values()))
     return chart.figure(
         "A dot per network. The certificate's gap is what its normalised margin lacks of γ*; E[g'] is its "
         "class-weighted margin, which reaches γ* exactly if all neurons are optimal, whatever their shares. "

@@ -297,8 +297,7 @@ def _draw_machines(table: pl.DataFrame, source: str) -> Figure:
         left.dots(own["compared"], places, label, color=color, marker=marker, markersize=4, alpha=1)
         bad = (own["mismatches"] > 0).to_numpy()
         left.ax.plot(own["compared"].to_numpy()[bad], places[bad], "x", color="red", markersize=9)
-    left.ax.set_yticks(range(len(names)), names, fontsize=8)
-    left.ax.invert_yaxis()
+    left.name_rows(names, fontsize=8)
     left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1 if len(names) > 20 else -0.22), ncols=2)
     right = chart.panel(title=f"{len(once):,} random machines", x="longest run T (steps)", y="machines")
     if len(once):

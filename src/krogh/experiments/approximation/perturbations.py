@@ -171,8 +171,7 @@ class Perturbations(Experiment[Settings]):
             ("x", figures.BLUE, "attack"),
         ):
             ax.plot([], [], marker=marker, color=color, linestyle="none", label=label)
-        ax.set_yticks(range(len(table)), table["network"].to_list(), fontsize=8.5)
-        ax.invert_yaxis()
+        panel.name_rows(table["network"].to_list(), fontsize=8.5)
         low = np.nanmin(table.select("radius", "theorem").to_numpy())
         ax.set_xlim(low / 2, np.max(table["attack"].to_numpy()) * 30)
         panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12 - 0.6 / len(table)), ncols=4)

@@ -432,12 +432,7 @@ def trace_table(name: str, word: str) -> pl.DataFrame:
 
 
 def draw_trace(name: str, word: str, table: pl.DataFrame) -> Figure:
-    """The run as a picture, from its table.
-
-    Time goes down. On the left every row is the tape after one step, as the interpreter has it, with the head outlined;
-    the dot on it is where the network says the head is. The other panels are the network's own output after that step,
-    entry by entry: the state and the symbol under the head, each one-hot, and the cell of the head in binary.
-    """
+    """The run as a picture, time downwards, from its table (`trace_table`)."""
     machine = load_machine(name)
     states, symbols = (*machine.states, "boot"), machine.alphabet
     tape, (held, read, bits) = _grid(table["tape"]), (_grid(table[f"{name}_entries"]) for name in ENTRIES)

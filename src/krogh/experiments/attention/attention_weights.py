@@ -20,20 +20,7 @@ import polars as pl
 from krogh.engine import Trial, Trials, sweep
 from krogh.errors import require
 from krogh.experiments.attention.common import median_of, source_training
-from krogh.lab import (
-    Chart,
-    Claims,
-    Experiment,
-    Figure,
-    Network,
-    Results,
-    Tables,
-    experiment,
-    figures,
-    groups,
-    need,
-    setting,
-)
+from krogh.lab import Claims, Experiment, Figure, Network, Results, Tables, experiment, figures, groups, need, setting
 from krogh.lab.experiment import Measures
 from krogh.models.transformer import SparseTransformer
 from krogh.probes.attention import profile_by_label, weight_by_bit
@@ -94,10 +81,8 @@ class AttentionWeights(Experiment[Settings]):
     keep_weights = True
 
     def check(self, settings: Settings) -> None:
-        samples, validation = settings.samples, settings.validation
-        require(
-            samples <= validation, f"samples are the first of validation={validation} examples; got samples={samples}"
-        )
+        samples, examples = settings.samples, settings.validation
+        require(samples <= examples, f"samples are the first of validation={examples} examples; got samples={samples}")
 
     def trials(self, settings: Settings) -> Iterator[Trials]:
         task = sparse_and(settings.n, len(settings.support), support=settings.support, unique=True)
@@ -110,18 +95,83 @@ class AttentionWeights(Experiment[Settings]):
 
     def measure(self, results: Results[Settings]) -> Measures:
         """Where the weight of every network lies, by label; and the single weights of the first networks."""
-        return {"profiles": lambda: _profiles(results), "weights": lambda: _weights(results)}
+        return {"profiles": lambda: _profiles(results), "weights": lambda: _weights_of_first(results)}
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         for rate in tables.settings.embedding_dropouts:
             _claim_dropout(rate, tables, say)
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
-        yield _scatter_figure(self.source, tables)
-        yield _masses_figure(self.source, tables)
+        yield self._weights(tables)
+        yield self._masses(tables)
 
+    def _weights(self, tables: Tables[Settings]) -> Figure:
+        settings, rates = tables.settings, tables.settings.embedding_dropouts
+        chart = self.chart(
+            "attention-weights",
+            "Attention weights by position and label",
+            headline="A head that learned a conjunction looks for a relevant zero, and nowhere else while there is one",
+            rows=2,
+            columns=len(rates),
+            width=max(7.0, 0.8 + 4.2 * len(rates)),
+            height=5.0,
+            sharex=True,
+            sharey=True,
+        )
+        kinds = {
+            "irrelevant": (figures.BLUE, ~pl.col("position").is_in([*settings.support, settings.n])),
+            "relevant": (figures.VERMILLION, pl.col("position").is_in(list(settings.support))),
+            "[CLS] itself": (figures.GREEN, pl.col("position") == settings.n),
+        }
+        looks: dict[str, Any] = {"s": 9, "alpha": 0.45, "linewidths": 0}
+        for label in (0, 1):
+            for rate in rates:
+                own = tables["weights"].filter(pl.col(DROPOUT) == rate, label=label)
+                count = own["sample"].n_unique()
+                title = f"label {label} ({count} samples), embedding dropout {rate:g}"
+                ax = chart.panel(title=title, ylim=(-0.03, 1.03)).ax
+                for name, (color, chosen) in kinds.items():
+                    dots = own.filter(chosen)
+                    ax.scatter(dots["position"], dots["weight"], color=color, label=name, **looks)
+        for panel in chart.panels[len(rates) :]:
+            panel.axes(x="position")
+            panel.ax.set_xticks([*settings.support, settings.n], [*map(str, settings.support), "[CLS]"])
+        for panel in chart.panels[:: len(rates)]:
+            panel.axes(y="attention weight at [CLS]")
+        chart[len(rates)].legend(loc="upper left", markerscale=1.6)
+        return chart.figure(
+            f"Weights with which [CLS] attends to each of T = {settings.n} positions and to itself, one dot per "
+            f"sample, for {settings.samples} hold-out samples of one network (seed 0) trained on m = {settings.m}; "
+            f"relevant positions {', '.join(map(str, settings.support))}. Above: some relevant bit is 0. Below: all "
+            "are 1.",
+            tables["weights"],
+        )
 
-# --- what is measured ---------------------------------------------------------------------------------------
+    def _masses(self, tables: Tables[Settings]) -> Figure:
+        settings, table = tables.settings, tables["profiles"]
+        rows = [(rate, label) for rate in settings.embedding_dropouts for label in (0, 1)]
+        chart = self.chart(
+            "attention-masses",
+            "Where the weight lies, by label",
+            headline="Where the weight lies depends on the label",
+            width=6.0,
+            height=1.3 + 0.55 * len(rows),
+        )
+        panel = chart.panel(x="mean share of [CLS]'s attention", xlim=(0, 1))
+        by_row, places, left = groups(table, (DROPOUT, "label")), np.arange(len(rows))[::-1], np.zeros(len(rows))
+        for name, (color, words) in PARTS.items():
+            share = np.array([by_row[row][name].mean() if row in by_row else 0.0 for row in rows])
+            panel.ax.barh(places, share, left=left, color=color, height=0.6, label=words)
+            left = left + share
+        panel.ax.set_yticks(places, [f"label {label}, dropout {rate:g}" for rate, label in rows])
+        panel.ax.grid(False, axis="y")
+        panel.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
+        return chart.figure(
+            f"Mean over {settings.networks} networks and {settings.samples} hold-out samples each. The data give each "
+            "network's masses, its largest weight on an irrelevant position, and the mean weight on a relevant bit "
+            "that is 0 and that is 1.",
+            table,
+        )
 
 
 @functools.partial(jax.jit, static_argnums=2)
@@ -158,7 +208,7 @@ def _profiles(results: Results[Settings]) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def _weights(results: Results[Settings]) -> pl.DataFrame:
+def _weights_of_first(results: Results[Settings]) -> pl.DataFrame:
     """Every weight of the networks of seed 0, by label, sample and position."""
     parts = []
     for network in results.networks(seed=0):
@@ -170,9 +220,6 @@ def _weights(results: Results[Settings]) -> pl.DataFrame:
             part = pl.DataFrame(columns).with_columns(pl.lit(network.row[DROPOUT]).alias(DROPOUT), label=pl.lit(label))
             parts.append(part.select(DROPOUT, "label", "sample", "position", "weight"))
     return pl.concat(parts)
-
-
-# --- what it decides ----------------------------------------------------------------------------------------
 
 
 def _claim_dropout(rate: float, tables: Tables[Settings], say: Claims) -> None:
@@ -220,78 +267,4 @@ def _claim_dropout(rate: float, tables: Tables[Settings], say: Claims) -> None:
         math.inf,
         source_value="input-dependent attention weights",
         above=1.0,
-    )
-
-
-# --- how it looks -------------------------------------------------------------------------------------------
-
-
-def _scatter_figure(source: str, tables: Tables[Settings]) -> Figure:
-    settings, rates = tables.settings, tables.settings.embedding_dropouts
-    chart = Chart(
-        "attention-weights",
-        "Attention weights by position and label",
-        headline="A head that learned a conjunction looks for a relevant zero, and nowhere else while there is one",
-        source=source,
-        rows=2,
-        columns=len(rates),
-        width=max(7.0, 0.8 + 4.2 * len(rates)),
-        height=5.0,
-        sharex=True,
-        sharey=True,
-    )
-    kinds = {
-        "irrelevant": (figures.BLUE, ~pl.col("position").is_in([*settings.support, settings.n])),
-        "relevant": (figures.VERMILLION, pl.col("position").is_in(list(settings.support))),
-        "[CLS] itself": (figures.GREEN, pl.col("position") == settings.n),
-    }
-    looks: dict[str, Any] = {"s": 9, "alpha": 0.45, "linewidths": 0}
-    for label in (0, 1):
-        for rate in rates:
-            own = tables["weights"].filter(pl.col(DROPOUT) == rate, label=label)
-            count = own["sample"].n_unique()
-            title = f"label {label} ({count} samples), embedding dropout {rate:g}"
-            ax = chart.panel(title=title, ylim=(-0.03, 1.03)).ax
-            for name, (color, chosen) in kinds.items():
-                dots = own.filter(chosen)
-                ax.scatter(dots["position"], dots["weight"], color=color, label=name, **looks)
-    for panel in chart.panels[len(rates) :]:
-        panel.axes(x="position")
-        panel.ax.set_xticks([*settings.support, settings.n], [*map(str, settings.support), "[CLS]"])
-    for panel in chart.panels[:: len(rates)]:
-        panel.axes(y="attention weight at [CLS]")
-    chart[len(rates)].legend(loc="upper left", markerscale=1.6)
-    return chart.figure(
-        f"Weights with which [CLS] attends to each of T = {settings.n} positions and to itself, one dot per sample, "
-        f"for {settings.samples} hold-out samples of one network (seed 0) trained on m = {settings.m}; relevant "
-        f"positions {', '.join(map(str, settings.support))}. Above: some relevant bit is 0. Below: all are 1.",
-        tables["weights"],
-    )
-
-
-def _masses_figure(source: str, tables: Tables[Settings]) -> Figure:
-    settings, table = tables.settings, tables["profiles"]
-    rows = [(rate, label) for rate in settings.embedding_dropouts for label in (0, 1)]
-    chart = Chart(
-        "attention-masses",
-        "Where the weight lies, by label",
-        headline="Where the weight lies depends on the label",
-        source=source,
-        width=6.0,
-        height=1.3 + 0.55 * len(rows),
-    )
-    panel = chart.panel(x="mean share of [CLS]'s attention", xlim=(0, 1))
-    by_row, places, left = groups(table, (DROPOUT, "label")), np.arange(len(rows))[::-1], np.zeros(len(rows))
-    for name, (color, words) in PARTS.items():
-        share = np.array([by_row[row][name].mean() if row in by_row else 0.0 for row in rows])
-        panel.ax.barh(places, share, left=left, color=color, height=0.6, label=words)
-        left = left + share
-    panel.ax.set_yticks(places, [f"label {label}, dropout {rate:g}" for rate, label in rows])
-    panel.ax.grid(False, axis="y")
-    panel.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
-    return chart.figure(
-        f"Mean over {settings.networks} networks and {settings.samples} hold-out samples each. The data give each "
-        "network's masses, its largest weight on an irrelevant position, and the mean weight on a relevant bit that "
-        "is 0 and that is 1.",
-        table,
     )

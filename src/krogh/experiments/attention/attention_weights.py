@@ -19,8 +19,9 @@ import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
 from krogh.errors import require
-from krogh.experiments.attention.common import median_of, source_training
+from krogh.experiments.attention.common import source_training
 from krogh.lab import Claims, Experiment, Figure, Network, Results, Tables, experiment, figures, groups, need, setting
+from krogh.lab.estimate import median
 from krogh.lab.experiment import Measures
 from krogh.models.transformer import SparseTransformer
 from krogh.probes.attention import profile_by_label, weight_by_bit
@@ -231,7 +232,8 @@ def _claim_dropout(rate: float, tables: Tables[Settings], say: Claims) -> None:
     about = say.about(head=f"Embedding dropout {rate:g}: ", needs=[enough])
 
     def decide(name: str, statement: str, statistic: str, values: pl.Series, most: float = 1.0, **bound: Any) -> None:
-        middle = median_of(values.to_numpy(), f"dropout {rate:g}", "no network has such a sample", most)
+        among: Any = {"lowest": 0.0, "highest": most, "sample": f"dropout {rate:g}"}
+        middle = median(values.to_numpy(), nothing="no network has such a sample", **among)
         about(f"{name}-dropout-{rate:g}", statement, middle, f"median over networks of {statistic}", **bound)
 
     decide(

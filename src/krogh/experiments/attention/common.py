@@ -13,13 +13,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from krogh.engine import Trial
 from krogh.errors import require
-from krogh.lab import Estimate, need, setting
-from krogh.lab.estimate import median, unknown_estimate
+from krogh.lab import need, setting
 from krogh.models.transformer import MATRICES, SparseTransformer
 from krogh.tasks.consistency import unique_probability
 from krogh.tasks.sparse_boolean import sparse_and
@@ -118,12 +116,6 @@ def identified(cells: Iterable[tuple[int, int]], s: int, draws: int, seed: int =
 def floor_bits(length: int, s: int) -> float:
     """log2 C(T, s): the bits that name an index set, below which no learner is certain."""
     return float(information_floor(length, s)["bits"])
-
-
-def median_of(values: np.ndarray, sample: str, nothing: str, highest: float = 1.0) -> Estimate:
-    """The median of numbers from 0 to `highest`; `nothing` says why there are none."""
-    options = {"lowest": 0.0, "highest": highest, "sample": sample}
-    return median(values, **options) if len(values) else unknown_estimate(nothing)
 
 
 def law_needs(lengths: Sequence[int], factor: float, fewest: int = 4) -> list[str]:

@@ -14,10 +14,10 @@ import numpy as np
 import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
-from krogh.experiments.attention.common import LENGTH, RATE, SMALL_NETWORK, NetworkSettings, median_of, source_training
+from krogh.experiments.attention.common import LENGTH, RATE, SMALL_NETWORK, NetworkSettings, source_training
 from krogh.lab import Claims, Experiment, Figure, Tables, experiment, figures, groups, need, setting, times_of
 from krogh.lab.charts import Panel
-from krogh.lab.estimate import median_time, share_of
+from krogh.lab.estimate import median, median_time, share_of
 from krogh.lab.times import plateau_fraction
 from krogh.models.transformer import SparseTransformer
 from krogh.probes import BatchLoss, Error
@@ -92,7 +92,7 @@ class AttentionParity(Experiment[Settings]):
             about(
                 f"plateau-T{n}",
                 f"for much of the time the loss is within {NEAR} of ln 2, that of a coin flip.",
-                median_of(shares, f"T={n}", "no seed converged"),
+                median(shares, lowest=0.0, highest=1.0, sample=f"T={n}", nothing="no seed converged"),
                 "median over seeds of the share of [0, t_c] on the plateau",
                 at_least=0.5,
                 source_value="phase transitions from random guessing to 100% accuracy",

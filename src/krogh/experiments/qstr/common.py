@@ -20,7 +20,7 @@ from krogh.engine import Trial, Trials, sweep
 from krogh.lab import Curve, figures, groups, need, setting, times_of
 from krogh.lab.charts import Panel as Axes
 from krogh.lab.curves import exact_curve, mean_samples
-from krogh.lab.estimate import Estimate, minimum, normal, unknown_estimate
+from krogh.lab.estimate import Estimate, minimum, normal
 from krogh.lab.fits import exponent
 from krogh.models import Feedforward, LinearAttention, Model, Recurrent, StateSpace, TokenAttention
 from krogh.tasks import LinearLink, TokenRegression, paper_dimension, sign_codes
@@ -255,4 +255,4 @@ def least_over_networks(values: ArrayLike, deviations: ArrayLike, prompts: int) 
     """The least of several networks' values, each a mean over `prompts` test prompts with this deviation of one."""
     pairs = zip(np.asarray(values, float).tolist(), np.asarray(deviations, float).tolist(), strict=True)
     networks = [normal(*pair, prompts, sample=f"network {place}") for place, pair in enumerate(pairs)]
-    return minimum(networks) if networks else unknown_estimate("no network to look at")
+    return minimum(networks, nothing="no network to look at")

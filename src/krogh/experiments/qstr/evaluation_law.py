@@ -17,7 +17,7 @@ import polars as pl
 from krogh.engine import Trials
 from krogh.experiments.qstr.common import ARCHITECTURES, PANELS, SOURCE_ARCHITECTURES, OnlineSettings, Plan, missed
 from krogh.lab import Claims, Curve, Experiment, Figure, Tables, experiment, figures, setting
-from krogh.lab.estimate import Estimate, maximum, unknown_estimate
+from krogh.lab.estimate import Estimate, maximum
 
 PANEL = PANELS["general"]
 LAWS = ("matched", "shared")
@@ -153,4 +153,4 @@ def worst_factor(curve: Curve, known: Mapping[float, float]) -> Estimate:
     """max over N of max(n/known, known/n), at the N that both have; infinite where one was not reached."""
     both = [(n, known[length]) for length, n in zip(curve.x, curve.y, strict=True) if length in known]
     factors = [factor for n, published in both for factor in (n / published, published / n)]
-    return maximum(factors) if factors else unknown_estimate("no N is among the published ones")
+    return maximum(factors, nothing="no N is among the published ones")

@@ -152,7 +152,7 @@ class Heads(Experiment[Settings]):
         both = {1, q} <= set(by_heads)
         pairs = list(itertools.pairwise(by_heads))
         ends = "" if both else f"heads={settings.heads} lack H = 1 or H = q = {q}"
-        nothing = unknown_estimate(f"no two H up to q = {q}")
+        nothing = f"no two H up to q = {q}"
 
         def over_seeds(differences: np.ndarray) -> Estimate:
             """The mean over seeds; where a network diverged, nothing is known of it."""
@@ -160,11 +160,11 @@ class Heads(Experiment[Settings]):
 
         with np.errstate(invalid="ignore"):
             drops = [over_seeds(by_heads[low] - by_heads[high]) for low, high in pairs]
-            kept = over_seeds(by_heads[q] / by_heads[1]) if both and q > 1 else nothing
+            kept = over_seeds(by_heads[q] / by_heads[1]) if both and q > 1 else unknown_estimate(nothing)
         say(
             f"decreasing-{kind}",
             f"With {KINDS[kind]}, every further head lowers the risk, up to H = q = {q}.",
-            minimum(drops) if drops else nothing,
+            minimum(drops, nothing=nothing),
             "least difference of risk between neighbouring H ≤ q, mean over seeds",
             above=0.0,
             source_value="expected to decrease",

@@ -24,7 +24,7 @@ from krogh.engine.trial import DATA, VALIDATION
 from krogh.errors import require
 from krogh.experiments.qstr.common import least_over_networks, mean_risk, square_training, whole_budget
 from krogh.lab import Claims, Experiment, Figure, Network, Results, Tables, curves, experiment, groups, need, setting
-from krogh.lab.estimate import largest, mean, minimum, unknown_estimate
+from krogh.lab.estimate import largest, mean, minimum
 from krogh.lab.experiment import Measures
 from krogh.lab.figures import BLUE, GREEN, MUTED, VERMILLION
 from krogh.models.feedforward import Feedforward
@@ -149,7 +149,7 @@ class Span(Experiment[Settings]):
         say(
             "average-risk",
             "Averaged over u, the test risk is at least 1 - n/(Nd), at every n < N d.",
-            minimum(averages) if averages else unknown_estimate("no network has n < N d"),
+            minimum(averages, nothing="no network has n < N d"),
             "least over n of the mean over u of (test risk - (1 - n/(Nd)))",
             at_least=0.0,
             source_value="≥ 0",

@@ -23,10 +23,10 @@ from krogh.experiments.attention.common import source_training
 from krogh.lab import Claims, Experiment, Figure, Network, Results, Tables, experiment, figures, groups, need, setting
 from krogh.lab.estimate import median
 from krogh.lab.experiment import Measures
-from krogh.models.transformer import SparseTransformer
+from krogh.models import SparseTransformer
 from krogh.probes.attention import profile_by_label, weight_by_bit
-from krogh.tasks.sparse_boolean import sparse_and
-from krogh.training.regimes import FullBatch
+from krogh.tasks import sparse_and
+from krogh.training import FullBatch
 
 DROPOUT = "embedding_dropout"
 FEWEST = 6  # networks at which the median's distribution-free interval is the range of all

@@ -18,12 +18,12 @@ import polars as pl
 from krogh.engine import Trial
 from krogh.errors import require
 from krogh.lab import need, setting
-from krogh.models.transformer import MATRICES, SparseTransformer
+from krogh.models import SparseTransformer
+from krogh.models.transformer import MATRICES
+from krogh.tasks import sparse_and
 from krogh.tasks.consistency import unique_probability
-from krogh.tasks.sparse_boolean import sparse_and
 from krogh.theory.attention.limits import information_floor
-from krogh.training import Adam, Regime, Stopping, Training
-from krogh.training.regimes import FullBatch
+from krogh.training import Adam, FullBatch, Regime, Stopping, Training
 
 RATE, DECAY, CLIP = 1e-3, 1e-4, 1.0
 ACCURACY = 0.9901  # more than 0.99 of at most 10,000 validation examples

@@ -19,9 +19,9 @@ from krogh.lab import Claims, Experiment, Figure, Tables, experiment, figures, g
 from krogh.lab.charts import Panel
 from krogh.lab.estimate import median, median_time, share_of
 from krogh.lab.times import plateau_fraction
-from krogh.models.transformer import SparseTransformer
+from krogh.models import SparseTransformer
 from krogh.probes import BatchLoss, Error
-from krogh.tasks.sparse_boolean import sparse_xor
+from krogh.tasks import sparse_xor
 from krogh.training import Online
 
 CHANCE = math.log(2)

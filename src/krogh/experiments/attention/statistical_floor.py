@@ -31,8 +31,8 @@ from krogh.lab.estimate import largest, minimum, rate
 from krogh.lab.experiment import Measures
 from krogh.lab.fits import fit_growth, growth_evidence
 from krogh.lab.sample_complexity import crossings, success_rates
+from krogh.tasks import sparse_and
 from krogh.tasks.consistency import consistent_sets
-from krogh.tasks.sparse_boolean import sparse_and
 
 THRESHOLD = 0.8
 FACTOR = 2.2

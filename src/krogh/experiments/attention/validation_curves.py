@@ -26,12 +26,12 @@ from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, f
 from krogh.lab.estimate import least, mean, share_of
 from krogh.lab.experiment import Measures
 from krogh.lab.results import Weights
-from krogh.models.transformer import SparseTransformer
+from krogh.models import SparseTransformer
 from krogh.probes import Error
-from krogh.tasks.sparse_boolean import sparse_and
+from krogh.tasks import sparse_and
 from krogh.theory.attention.generalisation import TrainedNorms, samples_promised, trained_gap, trained_norms
+from krogh.training import FullBatch
 from krogh.training.losses import logistic
-from krogh.training.regimes import FullBatch
 from krogh.values import replaced
 
 BOUND_SOURCE = "dissertation, Theorem A.4 with Lemma A.12"

@@ -26,10 +26,9 @@ from krogh.experiments.qstr.common import MEANINGS, TASKS, retrieval, square_tra
 from krogh.lab import Claims, Experiment, Figure, Network, Results, Tables, experiment, figures, groups, need, setting
 from krogh.lab.estimate import mean
 from krogh.lab.experiment import Measures
-from krogh.models.token_attention import TokenAttention
+from krogh.models import TokenAttention
 from krogh.probes.attention import attention_map, map_scores, retrieval_weight
-from krogh.tasks.codes import paper_dimension
-from krogh.tasks.token_regression import TokenRegression
+from krogh.tasks import TokenRegression, paper_dimension
 from krogh.training import Adam, Offline
 
 FEWEST = 3

@@ -25,10 +25,8 @@ from krogh.experiments.qstr.common import least_over_networks, mean_risk, square
 from krogh.lab import Claims, Estimate, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
 from krogh.lab.estimate import mean, minimum, unknown_estimate
 from krogh.lab.experiment import Measures
-from krogh.models.token_attention import MergedAttention
-from krogh.tasks.codes import sign_codes
-from krogh.tasks.links import CentredSquareLink
-from krogh.tasks.token_regression import TokenRegression
+from krogh.models import MergedAttention
+from krogh.tasks import CentredSquareLink, TokenRegression, sign_codes
 from krogh.theory.tokens.limits import head_floor
 from krogh.training import Adam, Online
 

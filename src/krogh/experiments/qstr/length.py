@@ -19,10 +19,10 @@ from krogh.experiments.qstr.common import square_training
 from krogh.lab import Claims, Curve, Experiment, Figure, Tables, experiment, figures, need, setting, times_of
 from krogh.lab.curves import mean_samples
 from krogh.lab.fits import exponent
-from krogh.models.token_attention import MergedAttention
-from krogh.tasks.codes import ASSUMED_COHERENCE, sign_codes
-from krogh.tasks.links import LinearLink, Link, TwoLayerLink, unit_vector
-from krogh.tasks.token_regression import TokenRegression
+from krogh.models import MergedAttention
+from krogh.tasks import LinearLink, TokenRegression, TwoLayerLink, sign_codes
+from krogh.tasks.codes import ASSUMED_COHERENCE
+from krogh.tasks.links import Link, unit_vector
 from krogh.training import Adam, Online
 
 CHECK_EVERY = 5

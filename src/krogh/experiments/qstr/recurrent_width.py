@@ -21,7 +21,7 @@ from krogh.lab.estimate import Estimate
 from krogh.lab.experiment import Measures
 from krogh.lab.figures import BLUE, MUTED, VERMILLION
 from krogh.lab.fits import exponent
-from krogh.models.recurrent import Recurrent
+from krogh.models import Recurrent
 from krogh.training import Adam, Online
 
 CHECK_EVERY = 100

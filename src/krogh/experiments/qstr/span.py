@@ -27,9 +27,9 @@ from krogh.lab import Claims, Experiment, Figure, Network, Results, Tables, curv
 from krogh.lab.estimate import largest, mean, minimum
 from krogh.lab.experiment import Measures
 from krogh.lab.figures import BLUE, GREEN, MUTED, VERMILLION
-from krogh.models.feedforward import Feedforward
-from krogh.tasks.links import LinearLink, unit_vector
-from krogh.tasks.token_regression import TokenRegression
+from krogh.models import Feedforward
+from krogh.tasks import LinearLink, TokenRegression
+from krogh.tasks.links import unit_vector
 from krogh.theory.tokens.limits import feedforward_floor
 from krogh.theory.tokens.witnesses import average_oracle_risk, oracle_risk, span_basis, span_residual, worst_oracle_risk
 from krogh.training import FullBatch, Sgd

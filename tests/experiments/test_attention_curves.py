@@ -18,7 +18,7 @@ from krogh.engine import Trials
 from krogh.engine.trial import DATA
 from krogh.errors import KroghError
 from krogh.experiments.attention import attention_weights, validation_curves
-from krogh.experiments.attention.attention_weights import AttentionWeights, looked_at
+from krogh.experiments.attention.attention_weights import AttentionWeights, attention_on_samples
 from krogh.experiments.attention.parity import AttentionParity, plateau_shares
 from krogh.experiments.attention.validation_curves import ValidationCurves, training_fit
 from krogh.lab import Experiment, Network, Results, Tables
@@ -205,7 +205,7 @@ def looking(
                 if seed in (None, number):
                     yield Network(None, {"embedding_dropout": rate, "seed": number, "accuracy": accuracy}, {})
 
-    monkeypatch.setattr(attention_weights, "looked_at", looked)
+    monkeypatch.setattr(attention_weights, "attention_on_samples", looked)
     return experiment, measured_tables(experiment, Trained(pl.DataFrame(), settings, "paper"))
 
 
@@ -246,7 +246,7 @@ def test_the_networks_are_looked_at_on_their_own_hold_out_samples(tmp_path):
     folder = keep_initial_weights([cohort], tmp_path)
     results = Results(table, settings, "smoke", cohorts=[cohort], weights_folder=folder)
     lost, network = results.networks()
-    weights, labels, bits = looked_at(network, settings)
+    weights, labels, bits = attention_on_samples(network, settings)
     x = cohort[1].validation(20).x
     np.testing.assert_array_equal(bits, np.asarray(x) < 0)
     np.testing.assert_array_equal(labels, (np.asarray(x)[:, [1, 4, 9]] < 0).all(axis=1))

@@ -100,7 +100,57 @@ class AttentionWeights(Experiment[Settings]):
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         for rate in tables.settings.embedding_dropouts:
-            _claim_dropout(rate, tables, say)
+            self._claim_dropout(rate, tables, say)
+
+    def _claim_dropout(self, rate: float, tables: Tables[Settings], say: Claims) -> None:
+        settings = tables.settings
+        own = tables["profiles"].filter(pl.col(DROPOUT) == rate)
+        false, elsewhere = own.filter(label=0), own.filter(label=1)["irrelevant_mass"].to_numpy()
+        spread = f"{elsewhere.min():.2f} to {elsewhere.max():.2f}" if len(elsewhere) else "an unknown share"
+        enough = need(len(false), max(FEWEST, settings.networks), "networks with a sample of label 0")
+        about = say.about(head=f"Embedding dropout {rate:g}: ", needs=[enough])
+
+        def decide(
+            name: str, statement: str, statistic: str, values: pl.Series, most: float = 1.0, **bound: Any
+        ) -> None:
+            among: Any = {"lowest": 0.0, "highest": most, "sample": f"dropout {rate:g}"}
+            middle = median(values.to_numpy(), nothing="no network has such a sample", **among)
+            about(f"{name}-dropout-{rate:g}", statement, middle, f"median over networks of {statistic}", **bound)
+
+        decide(
+            "accuracy",
+            f"the one-head network is right on its {settings.validation:,} hold-out samples.",
+            "hold-out accuracy",
+            false["accuracy"],
+            source_value="100% on 10^4 hold-out samples",
+            at_least=0.999,
+        )
+        decide(
+            "relevant-mass",
+            "where the label is 0, nearly all of the weight is on the relevant positions (where it is 1, "
+            f"{spread} of it is on irrelevant ones).",
+            "the mean relevant mass, label 0",
+            false["relevant_mass"],
+            source_value="irrelevant bits approximately zeroed out",
+            at_least=0.95,
+        )
+        decide(
+            "irrelevant-weight",
+            "where the label is 0, no irrelevant position of any sample gets a sizeable weight.",
+            "the largest weight on an irrelevant position, label 0",
+            false["largest_irrelevant"],
+            source_value="approximately zero",
+            at_most=0.05,
+        )
+        decide(
+            "input-dependent",
+            "the head looks for zeros: a relevant position whose bit is 0 gets more weight than one whose bit is 1.",
+            "the mean weight on a relevant 0 / on a relevant 1",
+            (false["relevant_0"] / false["relevant_1"]).fill_nan(0.0),
+            math.inf,
+            source_value="input-dependent attention weights",
+            above=1.0,
+        )
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
         yield self._weights(tables)
@@ -182,7 +232,7 @@ def _attention(trial: Trial, params: dict[str, jax.Array], samples: int) -> tupl
     return trial.model.attention(params, x), x, truth
 
 
-def looked_at(network: Network, settings: Settings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def attention_on_samples(network: Network, settings: Settings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Weights [samples, 1, n+1], labels [samples] and bits [samples, n] of a network's first hold-out samples.
 
     A network that diverged looks at an irrelevant position, the worst it can do.
@@ -200,7 +250,7 @@ def _profiles(results: Results[Settings]) -> pl.DataFrame:
     """One row per network and label: where the weight lies."""
     settings, rows = results.settings, []
     for network in results.networks():
-        weights, labels, bits = looked_at(network, settings)
+        weights, labels, bits = attention_on_samples(network, settings)
         by_bit = weight_by_bit(weights, settings.support, bits)
         accuracy = float(network.row["accuracy"]) if network.final is not None else 0.0
         about = {"accuracy": accuracy, "relevant_0": by_bit[0], "relevant_1": by_bit[1]}
@@ -213,60 +263,12 @@ def _weights_of_first(results: Results[Settings]) -> pl.DataFrame:
     """Every weight of the networks of seed 0, by label, sample and position."""
     parts = []
     for network in results.networks(seed=0):
-        weights, labels, _ = looked_at(network, results.settings)
+        weights, labels, _ = attention_on_samples(network, results.settings)
         for label in (0, 1):
-            chosen = weights[labels == bool(label), 0]
-            samples, positions = np.indices(chosen.shape)
-            columns = {"sample": samples.ravel(), "position": positions.ravel(), "weight": chosen.ravel()}
-            part = pl.DataFrame(columns).with_columns(pl.lit(network.row[DROPOUT]).alias(DROPOUT), label=pl.lit(label))
-            parts.append(part.select(DROPOUT, "label", "sample", "position", "weight"))
+            own = weights[labels == bool(label), 0]
+            samples, positions = np.indices(own.shape)
+            entries = pl.DataFrame({"sample": samples.ravel(), "position": positions.ravel(), "weight": own.ravel()})
+            parts.append(
+                entries.select(pl.lit(network.row[DROPOUT]).alias(DROPOUT), pl.lit(label).alias("label"), pl.all())
+            )
     return pl.concat(parts)
-
-
-def _claim_dropout(rate: float, tables: Tables[Settings], say: Claims) -> None:
-    settings = tables.settings
-    own = tables["profiles"].filter(pl.col(DROPOUT) == rate)
-    false, elsewhere = own.filter(label=0), own.filter(label=1)["irrelevant_mass"].to_numpy()
-    spread = f"{elsewhere.min():.2f} to {elsewhere.max():.2f}" if len(elsewhere) else "an unknown share"
-    enough = need(len(false), max(FEWEST, settings.networks), "networks with a sample of label 0")
-    about = say.about(head=f"Embedding dropout {rate:g}: ", needs=[enough])
-
-    def decide(name: str, statement: str, statistic: str, values: pl.Series, most: float = 1.0, **bound: Any) -> None:
-        among: Any = {"lowest": 0.0, "highest": most, "sample": f"dropout {rate:g}"}
-        middle = median(values.to_numpy(), nothing="no network has such a sample", **among)
-        about(f"{name}-dropout-{rate:g}", statement, middle, f"median over networks of {statistic}", **bound)
-
-    decide(
-        "accuracy",
-        f"the one-head network is right on its {settings.validation:,} hold-out samples.",
-        "hold-out accuracy",
-        false["accuracy"],
-        source_value="100% on 10^4 hold-out samples",
-        at_least=0.999,
-    )
-    decide(
-        "relevant-mass",
-        "where the label is 0, nearly all of the weight is on the relevant positions (where it is 1, "
-        f"{spread} of it is on irrelevant ones).",
-        "the mean relevant mass, label 0",
-        false["relevant_mass"],
-        source_value="irrelevant bits approximately zeroed out",
-        at_least=0.95,
-    )
-    decide(
-        "irrelevant-weight",
-        "where the label is 0, no irrelevant position of any sample gets a sizeable weight.",
-        "the largest weight on an irrelevant position, label 0",
-        false["largest_irrelevant"],
-        source_value="approximately zero",
-        at_most=0.05,
-    )
-    decide(
-        "input-dependent",
-        "the head looks for zeros: a relevant position whose bit is 0 gets more weight than one whose bit is 1.",
-        "the mean weight on a relevant 0 / on a relevant 1",
-        (false["relevant_0"] / false["relevant_1"]).fill_nan(0.0),
-        math.inf,
-        source_value="input-dependent attention weights",
-        above=1.0,
-    )

@@ -168,8 +168,68 @@ class Constructions(Experiment[Settings]):
                     source_value="exact",
                 )
         proposition = say.about(source="dissertation, Prop. 4.12")
-        _claim_lengths(tables, proposition)
-        _claim_sizes(tables["growth"], proposition)
+        self._claim_lengths(tables, proposition)
+        self._claim_sizes(tables["growth"], proposition)
+
+    def _claim_lengths(self, tables: Tables[Settings], say: Claims) -> None:
+        table, s = tables["long"], tables.settings.s
+        lengths = sorted(set(table["length"]))
+        over, wide = f"T = {lengths[0]} to {lengths[-1]}, s = {s}", law_needs(lengths, 64)
+        query, others = table.filter(weight="Q"), table.filter(pl.col("weight") != "Q")
+        slopes = [line_slope(np.log(own["length"]), own["norm"]) for own in groups(query, "head").values()]
+        say(
+            "query-norm-log",
+            f"‖W_Q‖_F grows by 1 for every factor of e in T, in all {len(slopes)} constructions ({over}).",
+            largest(np.abs(np.array(slopes) - 1), trials=len(query)),
+            "largest |slope of ‖W_Q‖_F on ln T - 1|",
+            at_most=1e-9,
+            source_value="O(log(Ts))",
+            needs=wide,
+        )
+        ends = others.group_by("head", "weight").agg(least=pl.col("norm").min(), most=pl.col("norm").max())
+        say(
+            "other-norms-constant",
+            f"No other norm of attention or ReLUs depends on T ({over}).",
+            largest(ends["most"] / ends["least"] - 1, trials=len(others)),
+            "largest (norm at one length / norm at another - 1)",
+            at_most=1e-9,
+            source_value="O(s), poly(s), 2^s poly(s)",
+            needs=wide,
+        )
+        say(
+            "norms-as-predicted",
+            f"All norms are those of the proofs to the last digit ({over}).",
+            largest((table["norm"] / table["predicted"] - 1).abs()),
+            "largest |norm / predicted - 1|",
+            at_most=1e-9,
+            source="dissertation, Lemmas A.19 to A.25",
+        )
+        executed = table.drop_nulls("error").unique(["head", "length"])
+        say(
+            "exact-in-long-contexts",
+            "Long contexts are represented as exactly, on sampled inputs (T up to "
+            f"{max(executed['length'], default=0)}, s = {s}).",
+            largest(executed["error"]),
+            "largest error",
+            at_most=EXACT,
+            source_value="exact",
+        )
+
+    def _claim_sizes(self, table: pl.DataFrame, say: Claims) -> None:
+        sizes = sorted(set(table["s"]) - {1})
+        for vector, own in groups(growth_rates(table), "general").items():
+            name, expected, law, stated = LAWS[vector]
+            fitted = table.filter(pl.col("head").is_in(own["head"].to_list()), pl.col("s").is_in(sizes))
+            say(
+                f"{name}-norms",
+                f"For {name} functions the norms of ReLUs grow as {law} (fitted powers {_ends(own['power'], 1)}), "
+                f"s = {sizes[0]} to {sizes[-1]}.",
+                largest((own["rate"] - expected).abs(), trials=len(fitted)),
+                f"largest |b - {expected:g}| of log2 ‖·‖_F = a + b s + c log2 s",
+                at_most=RATE,
+                source_value=f"{stated}, as an upper bound",
+                needs=[need(len(sizes), 6, "values of s")],
+            )
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
         yield self._errors(tables["errors"])
@@ -245,16 +305,16 @@ class Constructions(Experiment[Settings]):
         for vector, words in ((False, "symmetric functions"), (True, "arbitrary functions")):
             panel = chart.panel(x="relevant bits s", title=words)
             kind = [head for head in dict.fromkeys(table["head"]) if KINDS[head].vector == vector]
-            chosen = table.filter(pl.col("head").is_in(kind))
+            own_kind = table.filter(pl.col("head").is_in(kind))
             for weight, marker in (("W1", "o"), ("W2", "s"), ("w", "^")):
-                for heads, own in _alike(chosen.filter(weight=weight)).items():
+                for heads, own in _alike(own_kind.filter(weight=weight)).items():
                     color = figures.PALETTE[kind.index(heads[0]) % len(figures.PALETTE)]
                     text = f"{weight}, {'all' if len(heads) == len(kind) else ' '.join(heads)}"
                     look: Any = {"style": "-", "width": 1.2, "marker": marker, "markersize": 4}
                     panel.line(own["s"], own["norm"], text, color=color, **look)
             panel.axes(log="y")
             if kind:
-                ends.append(f"{_ends(growth_rates(chosen)['rate'], 2)} for {words}")
+                ends.append(f"{_ends(growth_rates(own_kind)['rate'], 2)} for {words}")
         chart[0].axes(y="‖·‖_F")
         return chart.figure(
             "Frobenius norms of the two hidden layers W_1, W_2 and the read-out w, for functions with values ±1. Heads "
@@ -262,9 +322,6 @@ class Constructions(Experiment[Settings]):
             f"{', '.join(ends)}.",
             table,
         )
-
-
-# --- what is measured ---------------------------------------------------------------------------------------
 
 
 def _support(length: int, s: int) -> tuple[int, ...]:
@@ -394,9 +451,6 @@ def growth_rates(table: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=["head", "weight", "general", "rate", "power"], orient="row")
 
 
-# --- what it decides ----------------------------------------------------------------------------------------
-
-
 def _listed(values: pl.Series) -> str:
     return ", ".join(str(value) for value in sorted(set(values)))
 
@@ -404,68 +458,6 @@ def _listed(values: pl.Series) -> str:
 def _ends(values: pl.Series, digits: int) -> str:
     numbers = values.to_numpy()
     return f"{numbers.min():.{digits}f} to {numbers.max():.{digits}f}"
-
-
-def _claim_lengths(tables: Tables[Settings], say: Claims) -> None:
-    table, s = tables["long"], tables.settings.s
-    lengths = sorted(set(table["length"]))
-    over, wide = f"T = {lengths[0]} to {lengths[-1]}, s = {s}", law_needs(lengths, 64)
-    query, others = table.filter(weight="Q"), table.filter(pl.col("weight") != "Q")
-    slopes = [line_slope(np.log(own["length"]), own["norm"]) for own in groups(query, "head").values()]
-    say(
-        "query-norm-log",
-        f"‖W_Q‖_F grows by 1 for every factor of e in T, in all {len(slopes)} constructions ({over}).",
-        largest(np.abs(np.array(slopes) - 1), trials=len(query)),
-        "largest |slope of ‖W_Q‖_F on ln T - 1|",
-        at_most=1e-9,
-        source_value="O(log(Ts))",
-        needs=wide,
-    )
-    ends = others.group_by("head", "weight").agg(least=pl.col("norm").min(), most=pl.col("norm").max())
-    say(
-        "other-norms-constant",
-        f"No other norm of attention or ReLUs depends on T ({over}).",
-        largest(ends["most"] / ends["least"] - 1, trials=len(others)),
-        "largest (norm at one length / norm at another - 1)",
-        at_most=1e-9,
-        source_value="O(s), poly(s), 2^s poly(s)",
-        needs=wide,
-    )
-    say(
-        "norms-as-predicted",
-        f"All norms are those of the proofs to the last digit ({over}).",
-        largest((table["norm"] / table["predicted"] - 1).abs()),
-        "largest |norm / predicted - 1|",
-        at_most=1e-9,
-        source="dissertation, Lemmas A.19 to A.25",
-    )
-    executed = table.drop_nulls("error").unique(["head", "length"])
-    say(
-        "exact-in-long-contexts",
-        f"Long contexts are represented as exactly, on sampled inputs (T up to {max(executed['length'], default=0)}, "
-        f"s = {s}).",
-        largest(executed["error"]),
-        "largest error",
-        at_most=EXACT,
-        source_value="exact",
-    )
-
-
-def _claim_sizes(table: pl.DataFrame, say: Claims) -> None:
-    sizes = sorted(set(table["s"]) - {1})
-    for vector, own in groups(growth_rates(table), "general").items():
-        name, expected, law, stated = LAWS[vector]
-        fitted = table.filter(pl.col("head").is_in(own["head"].to_list()), pl.col("s").is_in(sizes))
-        say(
-            f"{name}-norms",
-            f"For {name} functions the norms of ReLUs grow as {law} (fitted powers {_ends(own['power'], 1)}), "
-            f"s = {sizes[0]} to {sizes[-1]}.",
-            largest((own["rate"] - expected).abs(), trials=len(fitted)),
-            f"largest |b - {expected:g}| of log2 ‖·‖_F = a + b s + c log2 s",
-            at_most=RATE,
-            source_value=f"{stated}, as an upper bound",
-            needs=[need(len(sizes), 6, "values of s")],
-        )
 
 
 def _alike(table: pl.DataFrame) -> dict[tuple[str, ...], pl.DataFrame]:

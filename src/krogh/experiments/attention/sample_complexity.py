@@ -219,8 +219,8 @@ class SampleComplexity(Experiment[Settings]):
             needs=[*below, need(settings.draws, FEWEST_DRAWS, "draws")],
         )
         if settings.method == "grid":
-            _claim_single_cells(counts, say)
-            _claim_replays(tables, stars, say)
+            self._claim_single_cells(counts, say)
+            self._claim_replays(tables, stars, say)
         else:
             trials, grid = _trials(counts), sum(settings.grid.values())
             say(
@@ -232,6 +232,71 @@ class SampleComplexity(Experiment[Settings]):
                 at_most=QUARTER,
                 source_value="the source trained the whole grid",
             )
+
+    def _claim_single_cells(self, counts: dict[int, Cells], say: Claims) -> None:
+        """The reduced criteria of E1, where the grid holds their cells.
+
+        They ask for ≥ 0.9 at m = 100 at every T ≤ 200 and, at m = 40, ≥ 0.9 at T = 25 and ≤ 0.5 at T = 200. A few
+        dozen trials cannot tell 0.9 from 1 in a single cell: the lengths are pooled, and the two rates compared by
+        difference.
+        """
+        easy = [cells[100] for length, cells in counts.items() if length <= 200 and 100 in cells]
+        if easy:
+            hits, trials = (sum(column) for column in zip(*easy, strict=True))
+            lowest = min(solved / number for solved, number in easy)
+            say(
+                "enough-at-100",
+                f"100 samples are enough at the {len(easy)} lengths T ≤ 200 together (the lowest rate is "
+                f"{lowest:.2f}).",
+                rate(hits, trials, sample="m=100"),
+                "success rate at m = 100, T ≤ 200",
+                at_least=0.9,
+                source_value="well above m* ≈ 70 of T = 300",
+            )
+        if all(40 in counts.get(length, {}) for length in (25, 200)):
+            short, long = counts[25][40], counts[200][40]
+            say(
+                "threshold-moves",
+                f"40 samples are enough at T = 25 ({short[0]} of {short[1]}) and too few at T = 200 "
+                f"({long[0]} of {long[1]}).",
+                rate(*short, sample="T=25, m=40") - rate(*long, sample="T=200, m=40"),
+                "success rate at T = 25 − success rate at T = 200, m = 40",
+                at_least=0.4,
+                source_value="m* grows with T",
+            )
+
+    def _claim_replays(self, tables: Tables[Settings], stars: Curve, say: Claims) -> None:
+        """The adaptive search on the grid's own outcomes, over several of its random streams."""
+        settings, replays = tables.settings, tables["replays"]
+        grid, steps = len(tables["trials"]), tables["trials"]["steps"].sum()
+        pairs = [(row, stars.at(row["length"])) for row in replays.iter_rows(named=True)]
+        # An interval without an upper end would agree with anything.
+        finite = [(run, star) for run, star in pairs if math.isfinite(run["high"])]
+        agreed = sum(run["low"] <= star.high and star.low <= run["high"] for run, star in finite)
+        held = sum(run["low"] <= star.value <= run["high"] for run, star in pairs)
+        spent = replays.group_by("replay").agg(pl.col("trials", "steps").sum()).sort("replay")
+        shares, work = (spent["trials"] / grid).to_numpy(), (spent["steps"] / max(1, steps)).to_numpy()
+        say = say.about(needs=[need(len(stars), 2, "lengths")])
+        say(
+            "adaptive-agrees",
+            f"An adaptive search finds the grid's m*: over {len(spent)} searches replayed on this grid at {len(stars)} "
+            f"lengths the 95% intervals are finite and overlap in {agreed} of {len(pairs)} cases; {held} times the "
+            "search's holds the grid's m*.",
+            rate(agreed, len(pairs), sample="replays"),
+            "share of searches whose interval of m* is finite and overlaps the grid's",
+            at_least=0.9,
+            source_value="the source trained the whole grid",
+        )
+        say(
+            "adaptive-quarter",
+            f"It never trains more than a quarter of the grid's {grid:,} trials: {shares.mean() * grid:.0f} on average "
+            f"({shares.mean():.1%}), which take {work.mean():.0%} of its {steps:,} trial-steps.",
+            largest(shares, sample="replays"),
+            f"trials of the search / trials of the grid, the largest of {len(spent)} replays",
+            at_most=QUARTER,
+            source_value="the source trained the whole grid",
+            needs=[need(settings.trials, FEWEST_TO_SAVE, "trials per cell leave too little to save")],
+        )
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
         counts = success_counts(tables["trials"])
@@ -378,9 +443,6 @@ class SampleComplexity(Experiment[Settings]):
         )
 
 
-# --- what is measured ---------------------------------------------------------------------------------------
-
-
 def _rungs(sizes: list[int]) -> list[list[int]]:
     """Ascending sizes in groups within a factor of two: a step costs what the largest sample of its cohort does."""
     groups: list[list[int]] = []
@@ -444,74 +506,6 @@ def stars_of(settings: Settings, counts: dict[int, Cells]) -> Curve:
 def thresholds(tables: Tables[Settings]) -> Curve:
     """The sample size at which a share p of data sets fit one index set only: what trying all would take (P7)."""
     return crossings(cells_of(tables["identified"]), tables.settings.p, sample="identified, T=")
-
-
-# --- what it decides ----------------------------------------------------------------------------------------
-
-
-def _claim_single_cells(counts: dict[int, Cells], say: Claims) -> None:
-    """The reduced criteria of E1, where the grid holds their cells.
-
-    They ask for ≥ 0.9 at m = 100 at every T ≤ 200 and, at m = 40, ≥ 0.9 at T = 25 and ≤ 0.5 at T = 200. A few dozen
-    trials cannot tell 0.9 from 1 in a single cell: the lengths are pooled, and the two rates compared by difference.
-    """
-    easy = [cells[100] for length, cells in counts.items() if length <= 200 and 100 in cells]
-    if easy:
-        hits, trials = (sum(column) for column in zip(*easy, strict=True))
-        lowest = min(solved / number for solved, number in easy)
-        say(
-            "enough-at-100",
-            f"100 samples are enough at the {len(easy)} lengths T ≤ 200 together (the lowest rate is {lowest:.2f}).",
-            rate(hits, trials, sample="m=100"),
-            "success rate at m = 100, T ≤ 200",
-            at_least=0.9,
-            source_value="well above m* ≈ 70 of T = 300",
-        )
-    if all(40 in counts.get(length, {}) for length in (25, 200)):
-        short, long = counts[25][40], counts[200][40]
-        say(
-            "threshold-moves",
-            f"40 samples are enough at T = 25 ({short[0]} of {short[1]}) and too few at T = 200 "
-            f"({long[0]} of {long[1]}).",
-            rate(*short, sample="T=25, m=40") - rate(*long, sample="T=200, m=40"),
-            "success rate at T = 25 − success rate at T = 200, m = 40",
-            at_least=0.4,
-            source_value="m* grows with T",
-        )
-
-
-def _claim_replays(tables: Tables[Settings], stars: Curve, say: Claims) -> None:
-    """The adaptive search on the grid's own outcomes, over several of its random streams."""
-    settings, replays = tables.settings, tables["replays"]
-    grid, steps = len(tables["trials"]), tables["trials"]["steps"].sum()
-    pairs = [(row, stars.at(row["length"])) for row in replays.iter_rows(named=True)]
-    # An interval without an upper end would agree with anything.
-    finite = [(run, star) for run, star in pairs if math.isfinite(run["high"])]
-    agreed = sum(run["low"] <= star.high and star.low <= run["high"] for run, star in finite)
-    held = sum(run["low"] <= star.value <= run["high"] for run, star in pairs)
-    spent = replays.group_by("replay").agg(pl.col("trials", "steps").sum()).sort("replay")
-    shares, work = (spent["trials"] / grid).to_numpy(), (spent["steps"] / max(1, steps)).to_numpy()
-    say = say.about(needs=[need(len(stars), 2, "lengths")])
-    say(
-        "adaptive-agrees",
-        f"An adaptive search finds the grid's m*: over {len(spent)} searches replayed on this grid at {len(stars)} "
-        f"lengths the 95% intervals are finite and overlap in {agreed} of {len(pairs)} cases; {held} times the "
-        "search's holds the grid's m*.",
-        rate(agreed, len(pairs), sample="replays"),
-        "share of searches whose interval of m* is finite and overlaps the grid's",
-        at_least=0.9,
-        source_value="the source trained the whole grid",
-    )
-    say(
-        "adaptive-quarter",
-        f"It never trains more than a quarter of the grid's {grid:,} trials: {shares.mean() * grid:.0f} on average "
-        f"({shares.mean():.1%}), which take {work.mean():.0%} of its {steps:,} trial-steps.",
-        largest(shares, sample="replays"),
-        f"trials of the search / trials of the grid, the largest of {len(spent)} replays",
-        at_most=QUARTER,
-        source_value="the source trained the whole grid",
-        needs=[need(settings.trials, FEWEST_TO_SAVE, "trials per cell leave too little to save")],
-    )
 
 
 def _name_lengths(ax: Any, places: np.ndarray, lengths: list[int]) -> None:

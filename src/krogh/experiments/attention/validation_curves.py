@@ -243,12 +243,8 @@ def _runs(results: Results[Settings]) -> pl.DataFrame:
     fits: list[dict[str, Any]] = []
     for network in results.networks():
         identity, m = network.row["id"], network.row[SIZE]
-        row: dict[str, Any] = {
-            "id": identity,
-            "train_accuracy": 0.0,
-            "train_loss": math.inf,
-            "chosen": identity in best,
-        }
+        row: dict[str, Any] = {"id": identity, "train_accuracy": 0.0, "train_loss": math.inf}
+        row["chosen"] = identity in best
         if network.final is not None:
             row["train_accuracy"], row["train_loss"] = training_fit(network.trial, network.final, max(settings.sizes))
             if identity in best:
@@ -257,9 +253,8 @@ def _runs(results: Results[Settings]) -> pl.DataFrame:
                 row |= {name: size.tolist() if isinstance(size, np.ndarray) else size for name, size in sizes.items()}
                 row |= trained_gap(norms, settings.n + 1, m)
         fits.append(row)
-    joined = runs.join(
-        pl.DataFrame(fits, schema_overrides={"id": pl.UInt64}, infer_schema_length=None), on="id", maintain_order="left"
-    )
+    fitted = pl.DataFrame(fits, schema_overrides={"id": pl.UInt64}, infer_schema_length=None)
+    joined = runs.join(fitted, on="id", maintain_order="left")
     return joined.with_columns(gap=pl.col("train_accuracy") - pl.col("final_accuracy"))
 
 

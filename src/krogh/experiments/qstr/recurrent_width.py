@@ -114,13 +114,13 @@ class RecurrentWidth(Experiment[Settings]):
         )
         for law in settings.laws:
             curve = by_law[law]
-            shown = ", ".join(f"{h.value:.3g} at N = {length:g}" for length, h in zip(curve.x, curve.y, strict=True))
+            widths = ", ".join(f"{h.value:.3g} at N = {length:g}" for length, h in zip(curve.x, curve.y, strict=True))
             head = f"{TASKS[law]} ({MEANINGS[law]}): the width needed for an error of {settings.target:g}"
             if law == "independent":
                 # A smallest width that does already makes the slope too small, not too large.
                 say(
                     "width-grows",
-                    f"{head} grows about linearly with N ({shown}).",
+                    f"{head} grows about linearly with N ({widths}).",
                     exponent(curve),
                     statistic,
                     at_least=0.8,
@@ -132,7 +132,7 @@ class RecurrentWidth(Experiment[Settings]):
                 open_below = f"the smallest width, {smallest}, already does somewhere: the slope is open"
                 say(
                     "width-constant",
-                    f"{head} does not depend on N ({shown}).",
+                    f"{head} does not depend on N ({widths}).",
                     exponent(curve),
                     statistic,
                     at_most=0.2,

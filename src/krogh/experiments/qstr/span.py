@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 from krogh.engine import Trial, Trials, stack
-from krogh.engine.trial import DATA, VALIDATION
+from krogh.engine.trial import DATA
 from krogh.errors import require
 from krogh.experiments.qstr.common import least_over_networks, mean_risk, square_training, whole_budget
 from krogh.lab import Claims, Experiment, Figure, Network, Results, Tables, curves, experiment, groups, need, setting
@@ -245,7 +245,7 @@ def _network_row(network: Network, settings: Settings) -> dict[str, Any]:
 
 @functools.partial(jax.jit, static_argnums=2)
 def _test_errors(trial: Trial, params: dict[str, jax.Array], prompts: int) -> jax.Array:
-    x, _, truth, _ = trial.task.decode(trial.task.test(trial.key(VALIDATION), prompts))
+    x, _, truth, _ = trial.validation(prompts)
     return trial.task.error(trial.model.predict(params, x), truth)
 
 

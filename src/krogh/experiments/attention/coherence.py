@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from scipy.special import softmax
 
 from krogh.errors import KroghError
 from krogh.experiments.attention.common import require_longer
@@ -75,8 +76,16 @@ class Coherence(Experiment[Settings]):
     def measure(self, results: Results[Settings]) -> Measures:
         settings = results.settings
         kinds = list(itertools.product(MODES, settings.multiples))
-        bases = [(d, seed) for d in settings.dimensions for seed in admissible(settings, d)]
-        return {"errors": lambda: pl.DataFrame([_row(settings, *base, *kind) for base in bases for kind in kinds])}
+        return {
+            "errors": lambda: pl.DataFrame(
+                [
+                    _row(settings, dimension, seed, *kind)
+                    for dimension in settings.dimensions
+                    for seed in admissible(settings, dimension)
+                    for kind in kinds
+                ]
+            )
+        }
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         settings, last = tables.settings, tables.settings.multiples[-1]
@@ -204,6 +213,4 @@ def attention_of(params: dict[str, np.ndarray]) -> np.ndarray:
     """What the first head attends to among the positions, the same whatever the bits; shape [T]."""
     query = params["cls"] @ params["Q"][0]
     rows = np.concatenate([params["E"][0] + params["P"], params["cls"][None]])
-    scores = rows @ params["K"][0] @ query
-    weights = np.exp(scores - scores.max())
-    return np.asarray((weights / weights.sum())[:-1])
+    return softmax(rows @ params["K"][0] @ query)[:-1]

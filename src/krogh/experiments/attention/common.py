@@ -29,14 +29,13 @@ RATE, DECAY, CLIP = 1e-3, 1e-4, 1.0
 ACCURACY = 0.9901  # more than 0.99 of at most 10,000 validation examples
 LENGTH, SIZE = "task.n", "training.regime.m"  # columns of a table: the source's T and m
 
-SUPPORT_NOTE = (
+GRID_NOTES = (
     "The relevant positions are the first s. The source draws them at random; as the positional embeddings are drawn "
-    "independently and alike, the two are equal in law."
-)
-DROPOUT_NOTE = (
+    "independently and alike, the two are equal in law.",
     "Dropout on the embeddings is 0 where the source has 0.1 (attention and block outputs keep 0.1): a step is ten to "
-    "twenty times cheaper without. Set embedding_dropout=0.1 for the source's."
+    "twenty times cheaper without. Set embedding_dropout=0.1 for the source's.",
 )
+"""What experiments with `GridSettings` do otherwise than the source."""
 
 Cells = dict[int, tuple[int, int]]  # {m: (successes, trials)}
 

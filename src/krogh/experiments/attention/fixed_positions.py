@@ -15,8 +15,7 @@ import polars as pl
 
 from krogh.engine import Trials, sweep
 from krogh.experiments.attention.common import (
-    DROPOUT_NOTE,
-    SUPPORT_NOTE,
+    GRID_NOTES,
     Cells,
     GridSettings,
     floor_bits,
@@ -56,8 +55,7 @@ class FixedPositions(Experiment[Settings]):
         "paper": Settings(),
     }
     notes = (
-        SUPPORT_NOTE,
-        DROPOUT_NOTE,
+        *GRID_NOTES,
         "The source trains the positions and proves its theorems for fixed ones; it does not compare them.",
         "Laptop scale has T = 50, 2 runs of 400 steps and 1000 validation examples.",
     )

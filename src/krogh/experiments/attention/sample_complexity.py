@@ -20,10 +20,9 @@ import polars as pl
 
 from krogh.engine import Trials, sweep
 from krogh.experiments.attention.common import (
-    DROPOUT_NOTE,
+    GRID_NOTES,
     LENGTH,
     SIZE,
-    SUPPORT_NOTE,
     Cells,
     GridSettings,
     cells_of,
@@ -116,8 +115,7 @@ class SampleComplexity(Experiment[Settings]):
         "paper": Settings(),
     }
     notes = (
-        SUPPORT_NOTE,
-        DROPOUT_NOTE,
+        *GRID_NOTES,
         "m* of the claims is where the isotonic regression of the success rates crosses p (method=grid) or the "
         "posterior median (adaptive); the source's reading, the first size that reaches p, is in the figure's data.",
         "The source's sizes begin at 50, which is more than enough at T = 100: T = 100 and 150 have 30 and 40 as well.",

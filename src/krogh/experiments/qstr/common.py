@@ -221,6 +221,7 @@ class Plan:
         curve: Curve,
         name: str,
         *,
+        color: str,
         published: Mapping[float, float],
         **look: Any,
     ) -> pl.DataFrame:
@@ -230,8 +231,8 @@ class Plan:
         """
         for run in groups(trials.filter(**label).sort("task.length"), "seed").values():
             samples = run["convergence_time"].cast(pl.Float64).to_numpy() * self.settings.batch_size
-            axes.ax.plot(run["task.length"], samples, color=look["color"], linewidth=0.5, alpha=0.5)
-        axes.curve(curve, name, published=published, **look)
+            axes.ax.plot(run["task.length"], samples, color=color, linewidth=0.5, alpha=0.5)
+        axes.curve(curve, name, color=color, published=published, **look)
         rows = curve.table("N").rename({"value": "mean", "trials": "runs"}).with_columns(pl.col("N").cast(pl.Int64))
         known = pl.Series("published", [published.get(length) for length in rows["N"]], dtype=pl.Float64)
         return rows.select(*(pl.lit(word).alias(column) for column, word in label.items()), pl.all(), known)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
@@ -122,13 +123,13 @@ class EvaluationLaw(Experiment[Settings]):
         for name, by_law in curves.items():
             title, color, ticks = ARCHITECTURES[name].label, ARCHITECTURES[name].color, sorted(settings.lengths)
             axes = chart.panel(title=title, x="sequence length N", log="xy", xticks=ticks)
-            looks = [
-                ("1STR", {}, {"color": color, "linestyle": "-"}),
-                ("simple-1STR", PANEL.samples(name), {"color": figures.MUTED, "linestyle": "--"}),
+            looks: list[tuple[str, dict[str, Any]]] = [
+                ("1STR", {"published": {}, "color": color, "linestyle": "-"}),
+                ("simple-1STR", {"published": PANEL.samples(name), "color": figures.MUTED, "linestyle": "--"}),
             ]
-            for law, curve, (words, known, look) in zip(LAWS, by_law, looks, strict=True):
+            for law, curve, (words, look) in zip(LAWS, by_law, looks, strict=True):
                 label = {"architecture": name, "judged_on": law}
-                data.append(settings.plan(law).draw(axes, table, label, curve, words, published=known, **look))
+                data.append(settings.plan(law).draw(axes, table, label, curve, words, **look))
         chart[0].axes(y=f"samples n to test error {settings.threshold:g}")
         yield chart.figure(
             f"All are trained on 1STR, where each position names its own token; each of {settings.seeds} runs is "

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from matplotlib.colors import to_hex
 
@@ -90,6 +91,15 @@ def test_a_band_is_the_interval_of_its_estimates():
     made.panel().curve(curve, "median")
     low, high = curve.y[0].interval()
     assert low < 9 < high and rows(made.figure("")) == [("median", 5, 9, low, high)]
+
+
+def test_ranges_go_from_the_least_to_the_largest_in_the_order_of_x():
+    table = pl.DataFrame({"n": [4, 2, 4, 2, 4], "y": [7.0, 1.0, 8.0, 4.0, 90.0]})
+    made = chart()
+    made.panel().ranges(table, "n", "y", "mean")
+    made[0].ranges(table, "n", "y", "median", middle=pl.Expr.median)
+    means, medians = [(2, 2.5, 1, 4), (4, 35, 7, 90)], [(2, 2.5, 1, 4), (4, 8, 7, 90)]
+    assert rows(made.figure("")) == [("mean", *row) for row in means] + [("median", *row) for row in medians]
 
 
 @pytest.mark.parametrize("draw", ["curve", "band", "line"])

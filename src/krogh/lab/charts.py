@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -123,6 +123,21 @@ class Panel:
         figures.interval_band(self.ax, xs, lows, values, highs, color=chosen, label=legend, **look)  # type: ignore[arg-type]
         self._note(label, key, xs, values, chosen, side)
         self._gather(label, xs, values, lows, highs)
+
+    def ranges(
+        self,
+        rows: pl.DataFrame,
+        x: str,
+        y: str,
+        label: str = "",
+        *,
+        middle: Callable[[pl.Expr], pl.Expr] = pl.Expr.mean,
+        **look: Any,
+    ) -> None:
+        """The mean of column `y` at each `x`, or what `middle` makes of it, in a band from the least to the largest."""
+        value = pl.col(y)
+        ends = rows.group_by(x).agg(low=value.min(), middle=middle(value), high=value.max()).sort(x)
+        self.band(ends[x], ends["low"], ends["middle"], ends["high"], label, **look)
 
     def line(
         self,

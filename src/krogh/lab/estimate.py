@@ -236,13 +236,15 @@ def log(estimate: Estimate) -> Estimate:
     return estimate.map(lambda x: np.log(np.maximum(x, 0.0)))
 
 
-def maximum(estimates: Sequence[Estimate]) -> Estimate:
-    """The largest of several numbers.
+def maximum(estimates: Sequence[Estimate], *, nothing: str = "") -> Estimate:
+    """The largest of several numbers; `nothing` says why there may be none, of which nothing is known.
 
     The largest of k noisy values lies too high, most of all where the numbers are equal: the lower end is the largest
     of their lower ends at a k-th of the risk (one of k may fail by chance), the upper end the largest of the upper.
     Taking the largest of every draw would cover three equal medians in 80% of cases.
     """
+    if nothing and not len(estimates):
+        return unknown_estimate(nothing)
     require(len(estimates), "an extreme needs at least one estimate; got none")
     if len(estimates) == 1:
         return estimates[0]
@@ -261,9 +263,9 @@ def maximum(estimates: Sequence[Estimate]) -> Estimate:
     return tails(value, lower, upper, samples, f"extreme of {len(estimates)}; {rules}")
 
 
-def minimum(estimates: Sequence[Estimate]) -> Estimate:
+def minimum(estimates: Sequence[Estimate], *, nothing: str = "") -> Estimate:
     """The smallest of several numbers; see `maximum`."""
-    return -maximum([-one for one in estimates])
+    return -maximum([-one for one in estimates], nothing=nothing)
 
 
 def _order_statistic(ordered: Floats, share: Floats) -> Floats:
@@ -425,8 +427,10 @@ def quantiles(
     return found
 
 
-def median(values: ArrayLike, **options: Any) -> Estimate:
-    """The (lower) median with its distribution-free interval; see `quantiles`."""
+def median(values: ArrayLike, *, nothing: str = "", **options: Any) -> Estimate:
+    """The (lower) median with its distribution-free interval; see `quantiles`, and `maximum` for `nothing`."""
+    if nothing and not np.size(values):
+        return unknown_estimate(nothing)
     return quantiles(values, [0.5], **options)[0]
 
 

@@ -128,31 +128,6 @@ def check_variant(variant: str) -> None:
     require(variant in allowed, f"variant must be {' or '.join(map(repr, allowed))}; got variant={variant!r}")
 
 
-def log_binomial(n: int, k: int) -> float:
-    """log C(n, k), without overflow."""
-    fewer = min(k, n - k)
-    if fewer <= 1000:  # log-gamma would lose digits to cancellation where n is large and k is not
-        return math.fsum(math.log((n - i) / (i + 1)) for i in range(fewer))
-    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-
-
-def log_central_binomial(half: int) -> float:
-    """log of 2^(-2m) C(2m, m) for m = `half`: the chance that 2m fair coins tie."""
-    if half <= 500:
-        return math.log(math.comb(2 * half, half)) - 2 * half * math.log(2)
-    return -0.5 * math.log(math.pi * half) - 1 / (8 * half) + 1 / (192 * half**3) - 1 / (640 * half**5)
-
-
-def exp_or_inf(logarithm: float) -> float:
-    """exp, with infinity instead of an error where a float cannot hold the result."""
-    return math.exp(logarithm) if logarithm < 709 else math.inf
-
-
-def ceil_or_inf(value: float) -> float | int:
-    """The least whole number not below `value`; infinity stays infinity."""
-    return math.ceil(value) if math.isfinite(value) else math.inf
-
-
 def is_number(value: object) -> bool:
     """Whether `value` is a real number (booleans and strings are not)."""
     return hasattr(value, "__float__") and not isinstance(value, (bool, str))

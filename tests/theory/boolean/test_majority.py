@@ -20,7 +20,7 @@ from krogh.theory.boolean.majority import (
     relu_gap,
     support_recovery,
 )
-from krogh.theory.prediction import log_binomial, log_central_binomial
+from krogh.theory.numerics import log_binomial, log_central_binomial
 
 
 @pytest.mark.parametrize("n", [1, 3, 5, 9, 11])

@@ -25,6 +25,7 @@ from krogh.lab.experiment import Measures
 from krogh.networks.sparse_functions import head_alone
 from krogh.networks.sparse_heads import sparse_head, sufficient_dimension
 from krogh.tasks.bases import RESERVED, basis
+from krogh.theory.numerics import softmax
 
 MODES = {"printed": figures.VERMILLION, "dual": figures.BLUE}
 ORDER_ONE = 0.5
@@ -223,5 +224,4 @@ def attention_of(params: dict[str, np.ndarray]) -> np.ndarray:
     query = params["cls"] @ params["Q"][0]
     rows = np.concatenate([params["E"][0] + params["P"], params["cls"][None]])
     scores = rows @ params["K"][0] @ query
-    weights = np.exp(scores - scores.max())
-    return np.asarray((weights / weights.sum())[:-1])
+    return softmax(scores)[:-1]

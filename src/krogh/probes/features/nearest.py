@@ -37,6 +37,7 @@ from krogh.networks.groups.arrays import PairArrays, PowerArrays
 from krogh.probes.features.spectra import moments
 from krogh.theory.groups.irreps import Irrep
 from krogh.theory.groups.problems import ParityProblem
+from krogh.theory.numerics import spectral_norm
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
@@ -271,7 +272,7 @@ class _Search:
 
 def _reachable(irrep: Irrep, parts: Triple) -> Array:
     """s (‖A‖ + ‖B‖ + ‖C‖) in the operator norm, [m]: no neuron of the irrep has a larger cosine."""
-    norms = [np.linalg.norm(moments(irrep, part), ord=2, axis=(1, 2)) for part in parts]
+    norms = [spectral_norm(moments(irrep, part)) for part in parts]
     return np.asarray(math.sqrt(irrep.dimension / (3 * len(irrep.matrices))) * sum(norms))
 
 

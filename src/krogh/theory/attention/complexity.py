@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import require, require_integer
-from krogh.theory.attention.lipschitz import softmax
 from krogh.theory.boolean.fourier import subset_mask
+from krogh.theory.numerics import softmax
 
 Array = NDArray[np.float64]
 Function = Callable[[Array], ArrayLike]

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import require, require_integer
+from krogh.theory.numerics import log_binomial
 from krogh.theory.prediction import check_open, prediction
 
 Array = NDArray[np.float64]
@@ -137,11 +138,10 @@ def maurey_covering(scale: float, dimension: int, radius: float = 1.0) -> dict[s
     check_open("radius", radius, 0)
     require_integer("dimension", dimension, 1)
     draws = math.ceil((radius / scale) ** 2)
-    centres = math.lgamma(2 * dimension + draws + 1) - math.lgamma(2 * dimension + 1) - math.lgamma(draws + 1)
     return {
         "draws": draws,
         "log_covering": float(maurey_log_cover(radius, dimension, scale)),
-        "log_centres": centres,
+        "log_centres": log_binomial(2 * dimension + draws, draws),
     }
 
 

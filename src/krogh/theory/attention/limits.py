@@ -9,7 +9,8 @@ import math
 from typing import Any, Literal, get_args
 
 from krogh.errors import require, require_integer
-from krogh.theory.prediction import ceil_or_inf, check_open, exp_or_inf, is_number, log_binomial, prediction
+from krogh.theory.numerics import ceil_or_inf, exp_or_inf, log_binomial
+from krogh.theory.prediction import check_open, is_number, prediction
 
 Mapping = Literal["deterministic", "trainable", "bag"]
 """How a bit string becomes tokens: fixed positions, positions chosen by the construction, a bag of vectors."""

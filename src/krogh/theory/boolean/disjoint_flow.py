@@ -22,7 +22,8 @@ from scipy.special import erfinv
 
 from krogh.errors import require, require_integer
 from krogh.theory.boolean.disjoint_error import BERRY_ESSEEN, block_law, check_blocks, network_error
-from krogh.theory.prediction import Variant, check_open, check_variant, exp_or_inf, prediction
+from krogh.theory.numerics import exp_or_inf
+from krogh.theory.prediction import Variant, check_open, check_variant, prediction
 
 Array = NDArray[np.float64]
 

@@ -12,18 +12,8 @@ from typing import Any, Literal
 
 from krogh.errors import require, require_integer
 from krogh.theory.boolean.search import search_mean, search_quantile
-from krogh.theory.prediction import (
-    Variant,
-    ceil_or_inf,
-    check_noise,
-    check_open,
-    check_parity,
-    check_variant,
-    exp_or_inf,
-    is_number,
-    log_binomial,
-    prediction,
-)
+from krogh.theory.numerics import binary_entropy, ceil_or_inf, exp_or_inf, log_binomial
+from krogh.theory.prediction import Variant, check_noise, check_open, check_parity, check_variant, is_number, prediction
 
 _EXACT_BELOW = 10**300
 """Numbers of subsets up to here are reported as whole numbers, beyond only by their logarithm."""
@@ -74,8 +64,8 @@ def statistical_limit(
     check_variant(variant)
     log_subsets = log_binomial(n, k)
     bits = log_subsets / math.log(2)
-    capacity = 1.0 - _binary_entropy(noise)
-    known = max(0.0, (1 - failure) * bits - _binary_entropy(failure))
+    capacity = 1.0 - binary_entropy(noise)
+    known = max(0.0, (1 - failure) * bits - binary_entropy(failure))
     log_trials = log_subsets - math.log(failure)
     attenuation = _attenuation(noise, variant)
     clean = log_trials / math.log(2)
@@ -227,10 +217,6 @@ def _subsets(n: int, k: int) -> tuple[int | None, float]:
 
 def _attenuation(noise: float, variant: Variant) -> float:
     return 1 - 2 * noise if variant == "repaired" else 0.5 - noise
-
-
-def _binary_entropy(p: float) -> float:
-    return 0.0 if p in (0, 1) else -(p * math.log2(p) + (1 - p) * math.log2(1 - p))
 
 
 def _over(numerator: float, denominator: float) -> float:

@@ -11,18 +11,8 @@ from fractions import Fraction
 from typing import Any
 
 from krogh.errors import KroghError, require, require_integer
-from krogh.theory.prediction import (
-    Variant,
-    ceil_or_inf,
-    check_noise,
-    check_odd,
-    check_open,
-    check_parity,
-    check_variant,
-    log_binomial,
-    log_central_binomial,
-    prediction,
-)
+from krogh.theory.numerics import ceil_or_inf, log_binomial, log_central_binomial
+from krogh.theory.prediction import Variant, check_noise, check_odd, check_open, check_parity, check_variant, prediction
 
 _EXACT_UP_TO = 1001
 """Up to this n coefficients are computed as exact fractions; beyond, through logarithms of gamma."""

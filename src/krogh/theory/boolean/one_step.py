@@ -12,17 +12,8 @@ from typing import Any
 
 from krogh.errors import require
 from krogh.theory.boolean.majority import log_majority_coefficient
-from krogh.theory.prediction import (
-    Variant,
-    ceil_or_inf,
-    check_even,
-    check_odd,
-    check_open,
-    check_variant,
-    exp_or_inf,
-    log_binomial,
-    prediction,
-)
+from krogh.theory.numerics import ceil_or_inf, exp_or_inf, log_binomial
+from krogh.theory.prediction import Variant, check_even, check_odd, check_open, check_variant, prediction
 
 
 @prediction(

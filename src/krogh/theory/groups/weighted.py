@@ -26,6 +26,7 @@ from krogh.theory.groups.characters import character_table
 from krogh.theory.groups.irreps import real_irreps
 from krogh.theory.groups.maximum import max_margin_group
 from krogh.theory.groups.problems import GroupLike, RealCharacters, characters_of, group_of
+from krogh.theory.numerics import spectral_norm
 
 Array = NDArray[np.float64]
 
@@ -78,7 +79,7 @@ def _operator_norms(group: Group, characters: RealCharacters, offsets: Array) ->
     for irrep in real_irreps(group):
         row = int(np.argmin(np.max(np.abs(characters.characters - irrep.character[columns]), axis=1)))
         moved = np.eye(len(irrep.matrices[0])) - np.tensordot(offsets, irrep.matrices, axes=1)
-        sizes[row] = np.linalg.norm(moved, ord=2)
+        sizes[row] = spectral_norm(moved)
     return sizes
 
 

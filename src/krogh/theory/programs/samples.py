@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from krogh.errors import require, require_integer
-from krogh.theory.prediction import Variant, check_open, check_variant, exp_or_inf, is_number, prediction
+from krogh.theory.numerics import exp_or_inf
+from krogh.theory.prediction import Variant, check_open, check_variant, is_number, prediction
 from krogh.theory.programs.margin import plain_margin, rounded_margin
 from krogh.theory.programs.theorem import Constants, theorem_bound
 

@@ -16,9 +16,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from krogh.errors import require, require_integer
+from krogh.theory.numerics import spectral_norm
 from krogh.theory.prediction import Variant, check_counts, check_open, check_positive, check_variant, prediction
 
 
@@ -61,14 +62,10 @@ def state_norms(state_matrix: ArrayLike, later_weights: Sequence[ArrayLike], len
     u = np.asarray(state_matrix, np.float64)
     require(u.ndim == 2, f"the state matrix must be a matrix [d_h, 2 d_h]; got shape {u.shape}")
     require_integer("length", length, 1)
-    state = _operator_norm(u)
-    lipschitz = math.prod(_operator_norm(np.atleast_2d(np.asarray(w, np.float64))) for w in later_weights)
+    state = float(spectral_norm(u))
+    lipschitz = math.prod(float(spectral_norm(np.atleast_2d(np.asarray(w, np.float64)))) for w in later_weights)
     gain = (state * lipschitz) ** 2 * math.log1p(len(u))
     return StateNorms(state, lipschitz, len(u), length / gain if gain > 0 else math.inf)
-
-
-def _operator_norm(matrix: NDArray[np.float64]) -> float:
-    return float(np.linalg.norm(matrix, ord=2))
 
 
 @prediction(

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from krogh.errors import require
+from krogh.theory.numerics import exp_or_inf
 from krogh.theory.prediction import (
     Variant,
     check_counts,
     check_not_negative,
     check_positive,
     check_variant,
-    exp_or_inf,
     is_number,
     prediction,
     radius_of_tokens,

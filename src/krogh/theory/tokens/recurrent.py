@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import require, require_integer
+from krogh.theory.numerics import exp_or_inf
 from krogh.theory.prediction import (
     Variant,
     check_counts,
@@ -26,7 +27,6 @@ from krogh.theory.prediction import (
     check_open,
     check_positive,
     check_variant,
-    exp_or_inf,
     prediction,
     radius_of_tokens,
 )

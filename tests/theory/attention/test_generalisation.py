@@ -11,12 +11,13 @@ from scipy import integrate, optimize
 from krogh.errors import KroghError
 from krogh.theory.attention import complexity as capacity
 from krogh.theory.attention import covering
-from krogh.theory.attention.capacity import head_capacity
+from krogh.theory.attention.capacity import Contexts, HeadNorms, head_capacity
 from krogh.theory.attention.generalisation import (
-    HeadRisk,
+    Loss,
     dudley_bound,
     gap_bound,
     generalisation,
+    head_risk,
     rademacher_bound,
     sample_size,
     smallest_samples,
@@ -124,8 +125,10 @@ def test_sample_size_is_the_first_that_reaches_the_target():
 
 
 def samples_by_shape(target, length):
-    head = HeadRisk(length, 8)
-    return smallest_samples(lambda m: head.gap(head.rademacher_shape(m), m), target)
+    def head(m):
+        return head_risk(Contexts(length, m, 8), HeadNorms(), Loss())
+
+    return smallest_samples(lambda m: head(m).gap(head(m).rademacher_shape), target)
 
 
 def test_sample_size_grows_like_log_length():
@@ -149,7 +152,7 @@ def test_sample_size_falls_like_the_square_of_the_target():
         (lambda: generalisation(10, 5, 4, readout=0.0), "readout must be a number greater than 0"),
         (lambda: sample_size(0.0, 10, 4), "target must be a number greater than 0"),
         (lambda: sample_size(0.1, 2, 1), "d\\*T at least 3; got dimension=1, length=2 \\(try length=3\\)"),
-        (lambda: HeadRisk(0, 1), "length must be an integer at least 1"),
+        (lambda: Contexts(0, 1, 1), "length must be an integer at least 1"),
     ],
 )
 def test_bad_input(call, message):

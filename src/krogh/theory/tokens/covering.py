@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,41 +69,74 @@ def state_norms(state_matrix: ArrayLike, later_weights: Sequence[ArrayLike], len
     return StateNorms(state, lipschitz, len(u), length / gain if gain > 0 else math.inf)
 
 
+@dataclass(frozen=True)
+class TransformerClass:
+    """One-layer Transformers of H = `heads`: D = `features`, m = `hidden` units in the two-layer head, bounded norms.
+
+    |z| <= r_z = `prompt_radius`, |a| <= r_a = `output_norm`, |(W, b)|_F <= R_w = `hidden_norm` (neither divided by the
+    width, unlike r_a and r_w elsewhere), and each head's query-key matrix has (2,1)-norm at most
+    r_QK = `attention_norm`.
+    """
+
+    heads: int
+    features: int
+    hidden: int
+    prompt_radius: float
+    output_norm: float
+    hidden_norm: float
+    attention_norm: float
+
+    def __post_init__(self) -> None:
+        check_counts(heads=self.heads, features=self.features, hidden=self.hidden)
+        check_positive(prompt_radius=self.prompt_radius, output_norm=self.output_norm)
+        check_positive(hidden_norm=self.hidden_norm, attention_norm=self.attention_norm)
+
+    @property
+    def slope(self) -> float:
+        """r_a R_w, how steep the head is at most."""
+        return self.output_norm * self.hidden_norm
+
+    @property
+    def stretch(self) -> float:
+        """r_z^3 r_a R_w r_QK."""
+        return self.prompt_radius**3 * self.slope * self.attention_norm
+
+    @property
+    def largest(self) -> float:
+        """R, the largest of r_a, R_w, r_z."""
+        return max(self.output_norm, self.hidden_norm, self.prompt_radius)
+
+    @property
+    def feedforward_size(self) -> int:
+        """m H D."""
+        return self.hidden * self.heads * self.features
+
+    @property
+    def attention_size(self) -> int:
+        """H D^2."""
+        return self.heads * self.features**2
+
+
 @prediction(
     "qstr/covering",
     source="qSTR paper, Lemmas 13-16 and Proposition 17 (appendix A.1)",
     constants="leading constants hidden and taken as 1; 'attention_composed' follows the lemmas' own factors",
 )
-def covering(
-    scale: float,
-    heads: int,
-    features: int,
-    hidden: int,
-    prompt_radius: float,
-    output_norm: float,
-    hidden_norm: float,
-    attention_norm: float,
-) -> dict[str, Any]:
+def covering(scale: float, networks: TransformerClass) -> dict[str, Any]:
     """Logarithm of the number of one-layer Transformers that approximate all others within `scale` = s.
 
         m H D ln(1 + R/s) + min(r_z^6 r_a^2 R_w^2 H^2 r_QK^2 ln(H D^2)/s^2, H D^2 ln(1 + sqrt(H) r_QK r_z^3 r_a R_w/s))
 
-    D = `features`, m = `hidden`, |z| <= r_z = `prompt_radius`, |a| <= r_a = `output_norm`, |(W, b)|_F <= R_w =
-    `hidden_norm` (neither divided by the width, unlike r_a and r_w elsewhere), and each head's query-key matrix
-    has (2,1)-norm at most r_QK = `attention_norm`; R is the largest of r_a, R_w, r_z. The head of the network is
+    Letters are those of `TransformerClass`; R is the largest of r_a, R_w, r_z. The head of the network is
     r_a R_w-Lipschitz, so attention is covered within s/(2 r_a R_w) (half of s is the head's), and query-key
     matrices within `query_key_scale`, 2 r_z^2 times finer (Lemma 15).
     """
-    check_counts(heads=heads, features=features, hidden=hidden)
-    check_positive(scale=scale, prompt_radius=prompt_radius, output_norm=output_norm)
-    check_positive(hidden_norm=hidden_norm, attention_norm=attention_norm)
-    slope = output_norm * hidden_norm
-    size = heads * features**2
-    sparse = (prompt_radius**3 * slope * heads * attention_norm / scale) ** 2 * math.log(size)
-    volume = size * math.log1p(math.sqrt(heads) * attention_norm * prompt_radius**3 * slope / scale)
-    largest = max(output_norm, hidden_norm, prompt_radius)
-    head = hidden * heads * features * math.log1p(largest / scale)
-    finer = scale / (2 * slope) / (2 * prompt_radius**2)
+    check_positive(scale=scale)
+    c = networks
+    sparse = (c.stretch * c.heads / scale) ** 2 * math.log(c.attention_size)
+    volume = c.attention_size * math.log1p(math.sqrt(c.heads) * c.stretch / scale)
+    head = c.feedforward_size * math.log1p(c.largest / scale)
+    finer = scale / (2 * c.slope) / (2 * c.prompt_radius**2)
     return {
         "log_covering": head + min(sparse, volume),
         "feedforward": head,
@@ -110,7 +144,12 @@ def covering(
         "attention_volume": volume,
         "query_key_scale": finer,
         "attention_composed": query_key_covering(
-            finer, heads, features, prompt_radius, heads * attention_norm, math.sqrt(heads) * attention_norm
+            finer,
+            c.heads,
+            c.features,
+            c.prompt_radius,
+            c.heads * c.attention_norm,
+            math.sqrt(c.heads) * c.attention_norm,
         ),
     }
 
@@ -136,17 +175,7 @@ def query_key_covering(
     constants="leading constants hidden and taken as 1; 'with_logarithms' keeps the logarithms of the proof",
 )
 def rademacher(
-    samples: int,
-    length: int,
-    heads: int,
-    features: int,
-    hidden: int,
-    prompt_radius: float,
-    output_norm: float,
-    hidden_norm: float,
-    attention_norm: float,
-    tail: float = 1.0,
-    truncation: float | None = None,
+    samples: int, length: int, networks: TransformerClass, tail: float = 1.0, truncation: float | None = None
 ) -> dict[str, Any]:
     """Rademacher complexity of the squared loss of Transformers, cut off at tau.
 
@@ -158,25 +187,20 @@ def rademacher(
     1/sqrt(n) + tau sqrt(C1 ln(R sqrt(tau n))/n) + min(sqrt(tau C2 ln(HD^2)/n) ln(tau sqrt(n)),
     tau sqrt(C3 ln(1 + C4 sqrt(tau n))/n)), C4 = sqrt(H) r_QK r_z^3 r_a R_w. Logarithms below 0 count as 0.
     """
-    check_counts(samples=samples, length=length, heads=heads, features=features, hidden=hidden)
-    check_positive(prompt_radius=prompt_radius, output_norm=output_norm, hidden_norm=hidden_norm)
-    check_positive(attention_norm=attention_norm)
+    check_counts(samples=samples, length=length)
     require(tail >= 1, f"tail must be a number of at least 1, as Assumption 1 has it; got tail={tail!r}")
-    slope = output_norm * hidden_norm
-    gain = heads * (slope * prompt_radius) ** 2
+    gain = networks.heads * (networks.slope * networks.prompt_radius) ** 2
     root = math.sqrt(samples)
     if truncation is None:
         cut = gain * _log(gain * length * root) + _log(gain * root) ** tail
     else:
         check_open("truncation", truncation, 0)
         cut = truncation
-    c1, c3 = hidden * heads * features, heads * features**2
-    c2 = (prompt_radius**3 * slope * heads * attention_norm) ** 2
-    c4 = math.sqrt(heads) * attention_norm * prompt_radius**3 * slope
-    largest = max(output_norm, hidden_norm, prompt_radius)
+    c1, c3 = networks.feedforward_size, networks.attention_size
+    c2, c4 = (networks.stretch * networks.heads) ** 2, math.sqrt(networks.heads) * networks.stretch
     sparse = math.sqrt(cut * c2 * math.log(c3) / samples) * _log(cut * root)
     volume = cut * math.sqrt(c3 * math.log1p(c4 * math.sqrt(cut * samples)) / samples)
-    head = cut * math.sqrt(c1 * _log(largest * math.sqrt(cut * samples)) / samples)
+    head = cut * math.sqrt(c1 * _log(networks.largest * math.sqrt(cut * samples)) / samples)
     return {
         "complexity": cut * math.sqrt((c1 + min(c2, c3)) / samples),
         "with_logarithms": 1 / root + head + min(sparse, volume),

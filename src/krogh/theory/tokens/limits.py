@@ -22,8 +22,8 @@ from krogh.theory.prediction import (
     check_variant,
     is_number,
     prediction,
-    radius_of_tokens,
 )
+from krogh.theory.tokens.prompts import LinkNorms, Prompts, radius_of_tokens
 
 
 @prediction(
@@ -136,13 +136,10 @@ def squared_norm_variance(mean: tuple[float, ...], variances: tuple[float, ...])
     constants="all explicit; codes are of unit norm, of coherence at most 1/2, and scaled by sqrt(d/q)",
 )
 def retrieval_scale(
-    length: int,
-    dimension: int,
-    sparsity: int,
+    prompts: Prompts,
     code_dimension: int,
     token_radius: float,
-    output_norm: float,
-    hidden_norm: float,
+    link: LinkNorms,
     tolerance: float,
     variant: Variant = "repaired",
 ) -> dict[str, Any]:
@@ -154,13 +151,14 @@ def retrieval_scale(
     root, which is what the error needs (`retrieval_error`, sqrt(eps) when repaired). `attention_norm` is the
     (2,1)-norm a d_e of the query-key matrix of one head, `frobenius_norm` is a sqrt(d_e).
     """
-    check_counts(length=length, dimension=dimension, sparsity=sparsity, code_dimension=code_dimension)
-    check_positive(token_radius=token_radius, output_norm=output_norm, hidden_norm=hidden_norm, tolerance=tolerance)
+    check_counts(code_dimension=code_dimension)
+    check_positive(token_radius=token_radius, tolerance=tolerance)
     check_variant(variant)
-    spread = 2 * output_norm * hidden_norm * token_radius * length * math.sqrt(sparsity)
+    length = prompts.length
+    spread = 2 * link.slope * token_radius * length * math.sqrt(prompts.sparsity)
     allowed = tolerance if variant == "printed" else math.sqrt(tolerance)
     decay = max(0.0, math.log(spread / allowed))  # an error that needs no retrieval at all needs no negative scale
-    scale = 2 * sparsity / dimension * decay
+    scale = 2 * prompts.sparsity / prompts.dimension * decay
     return {
         "scale": scale,
         "retrieval_weight_at_least": max(0.0, 1 - (length - 1) * math.exp(-decay)),

@@ -28,8 +28,8 @@ from krogh.theory.prediction import (
     check_positive,
     check_variant,
     prediction,
-    radius_of_tokens,
 )
+from krogh.theory.tokens.prompts import LinkNorms, Prompts
 
 _MOST_SIGNS = 16
 """All 2^N words are written down, so N is small."""
@@ -152,11 +152,8 @@ def norm_exponent(length: int, depth: int, growth: float, samples: int = 1) -> d
 )
 def recurrent_risk(
     samples: int,
-    length: int,
-    dimension: int,
-    sparsity: int,
-    output_norm: float,
-    hidden_norm: float,
+    prompts: Prompts,
+    link: LinkNorms,
     link_error: float,
     parameters: int,
     norm: float,
@@ -170,21 +167,21 @@ def recurrent_risk(
     Needs transitions that are 1/N-Lipschitz in the state and states kept within r_h = sqrt(q) r_x +
     sqrt(eps)/(r_a r_w). N enters through the logarithms only: that of the bound and that of r_x.
     """
-    check_counts(samples=samples, length=length, dimension=dimension, sparsity=sparsity, parameters=parameters)
-    check_positive(output_norm=output_norm, hidden_norm=hidden_norm, norm=norm, truncation=truncation, moment=moment)
+    check_counts(samples=samples, parameters=parameters)
+    check_positive(norm=norm, truncation=truncation, moment=moment)
     check_not_negative(link_error=link_error)
     require(truncation >= 1, f"truncation must be at least 1, as Lemma 32 asks; got truncation={truncation!r}")
-    inside = norm * length * samples * truncation
+    inside = norm * prompts.length * samples * truncation
     require(inside >= 1, f"norm * length * samples * truncation must be at least 1; got {inside!r} (try norm=1)")
-    token_radius = radius_of_tokens(samples * length, dimension, moment)
+    token_radius = prompts.token_radius(samples, moment)
     estimation = truncation * math.sqrt(parameters * math.log(inside) / samples)
     return {
         "risk": link_error + estimation,
         "estimation": estimation,
         "approximation": link_error,
         "token_radius": token_radius,
-        "state_radius": math.sqrt(sparsity) * token_radius + math.sqrt(link_error) / (output_norm * hidden_norm),
-        "lipschitz_limit": 1 / length,
+        "state_radius": math.sqrt(prompts.sparsity) * token_radius + math.sqrt(link_error) / link.slope,
+        "lipschitz_limit": 1 / prompts.length,
     }
 
 

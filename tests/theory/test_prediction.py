@@ -12,7 +12,7 @@ from krogh.errors import KroghError
 from krogh.registry import PREDICTIONS
 from krogh.signature import convert
 from krogh.theory import REQUIRED, Prediction, predict
-from krogh.theory.boolean.limits import random_search
+from krogh.theory.boolean.search import random_search
 from krogh.theory.prediction import _plain
 
 

@@ -1,12 +1,10 @@
-"""The SGD guarantee for disjoint-PolyNets at any batch size: horizon, rates and growth (Theorem 5.8).
-
-Gradient flow of a disjoint-PolyNet, solved exactly.
+"""Training of a disjoint-PolyNet: gradient flow solved exactly, its plateau, and what SGD guarantees.
 
 The network is prod_i <w_i, x_{P_i}> over k blocks of the input; v_i is the one relevant weight of block i.
 Under the correlation loss the irrelevant weights do not move, and dv_i/dt = prod_{j != i} v_j. All v_i^2 grow
-by the same amount q(t), which turns the flow into one integral. Time here is the flow's own.
-
-How long a disjoint-PolyNet's error stays near one half: gradient flow combined with the error's law.
+by the same amount q(t), which turns the flow into one integral. Time here is the flow's own. Combined with the law of
+the error (`disjoint_error`) it says how long the error stays near one half (Theorem 5.7). For SGD at any batch size
+there are a horizon, rates and growth (Theorem 5.8).
 """
 
 from __future__ import annotations

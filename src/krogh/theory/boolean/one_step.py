@@ -34,7 +34,8 @@ def one_step_theorem(
 
     k even, n odd. Printed: k in place of k+1 and 2k-1, B = 2^8 k^(7/6) n C(n,k-1) log log / c1,
     T = 2^9 k^3 r n^2 / epsilon^2, n >= 2^11 k^4 (c2/c1)^2 L; these do not follow from the proof as written.
-    The conclusion is about the smallest loss over the iterations, in expectation.
+    The conclusion is about the smallest loss over the iterations, in expectation: `loss_at_most` is what Theorem B.6
+    leaves of the ideal top layer's epsilon/4 where all goes well, the rest of epsilon is for what may not.
     """
     check_odd("n", n)
     check_even("k", k)
@@ -79,6 +80,9 @@ def one_step_theorem(
         "good_pair_probability": good_pair_probability(k, variant),
         "feature_bound": n + 1,
         "top_norm": 8 * k * math.sqrt(neurons),
+        "loss_at_most": convex_sgd_bound(
+            epsilon / 4, 8 * k * math.sqrt(neurons), 2 * n * math.sqrt(width), iterations - 1
+        ),
         "main_text_iterations": k**3 * width**2 * n / epsilon**2,
     }
 
@@ -126,7 +130,7 @@ def smallest_dimension(k: int, epsilon: float) -> int:
     return _smallest_odd(lambda n: n > 4 * k and feature_error(n, k, epsilon) <= 1 / (8 * k**2))
 
 
-def convex_sgd_bound(optimum: float, norm: float, gradient_norm: float, steps: int) -> float:
+def convex_sgd_bound(optimum: float, norm: float, gradient_norm: float, steps: float) -> float:
     """Bound on the average loss of SGD on a convex loss: F(u*) + M rho / sqrt(T), at rate M/(rho sqrt(T)).
 
     Source: dissertation, section B.2.1, Theorem B.6. The one-step theorem uses M = 8k sqrt(k+1) (printed

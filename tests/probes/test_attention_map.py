@@ -10,7 +10,6 @@ import pytest
 from krogh.errors import KroghError
 from krogh.probes.attention import attention_map, map_scores, retrieval_block, retrieval_weight
 from krogh.theory.numerics import mixed_norm
-from krogh.theory.tokens.covering import head_norms, parameter_norm, state_norms
 
 
 def construction(d, d_e, q, slot, scale):
@@ -97,22 +96,6 @@ def test_mixed_norms_of_products_obey_hoelder():
     assert mixed_norm(a @ b, 2, 1) == pytest.approx(mixed_norm(a, 2, 2) * mixed_norm(b, 2, 1))
 
 
-def test_norms_of_a_head_and_of_everything():
-    norms = head_norms([3.0, 4.0], [[1.0, 2.0], [0.0, 2.0]], [0.0, 4.0])
-    assert norms.output == pytest.approx(5 * math.sqrt(2)) and norms.hidden == pytest.approx(5 / math.sqrt(2))
-    unit = head_norms([1.0, -1.0], [[0.6, 0.8], [-0.6, -0.8]], [0.0, 0.0])
-    assert unit == pytest.approx((2.0, 1.0)), "the linear link has r_a = 2 and r_w = 1"
-    assert parameter_norm({"a": np.array([1.0, 2.0]), "w": np.full((2, 2), 2.0)}) == pytest.approx(math.sqrt(21))
-
-
-def test_norms_of_a_state():
-    u = np.diag([3.0, 1.0]) @ np.eye(2, 4)
-    norms = state_norms(u, [2 * np.eye(2), np.array([0.0, 5.0])], length=50)
-    assert norms.state == pytest.approx(3) and norms.lipschitz == pytest.approx(10) and norms.width == 2
-    assert norms.ratio == pytest.approx(50 / (900 * math.log(3)))
-    assert state_norms(np.zeros((2, 4)), [], 5).ratio == math.inf
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -124,7 +107,6 @@ def test_norms_of_a_state():
         (lambda: retrieval_weight(np.ones((1, 2, 3)), [[0, 1]]), "sum to 1 over keys; the sums run from 3"),
         (lambda: retrieval_weight(np.ones((2, 3)), [0, 1]), "got shapes"),
         (lambda: attention_map(np.ones((2, 3)), np.ones((3, 2))), "of one shape"),
-        (lambda: head_norms([1.0], [[1.0], [2.0]], [0.0]), "must agree"),
         (lambda: mixed_norm([1.0, 2.0], 2, 1), "at least two axes"),
     ],
 )

@@ -78,6 +78,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "attention_norm": 1.5,
     },
     "qstr/error-propagation": {"length": 20, "lipschitz": 0.05},
+    "qstr/few-heads": {"sparsity": 4, "dimension": 8, "heads": 2, "prompts": 100},
+    "qstr/risk-noise": {"samples": 20, "length": 6},
     "qstr/feedforward-floor": {"samples": 12, "length": 10, "dimension": 3},
     "qstr/gate-width": {"token_bound": 1.0, "error": 0.1},
     "qstr/head-floor": {"sparsity": 4, "dimension": 8, "heads": 2},

@@ -12,13 +12,8 @@ from scipy.special import gammaln
 from krogh.errors import KroghError
 from krogh.theory import predict
 from krogh.theory.tokens.covering import covering, packing, query_key_covering, rademacher
-from krogh.theory.tokens.limits import (
-    approximation_width,
-    gate_width,
-    retrieval_scale,
-    squared_norm_variance,
-    token_radius,
-)
+from krogh.theory.tokens.prompts import squared_norm_variance, token_radius
+from krogh.theory.tokens.sizes import approximation_width, gate_width, retrieval_scale
 
 CLASS = {
     "heads": 2,

@@ -11,6 +11,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "algebra/max-margin": {"group": "S_3"},
     "algebra/memoriser-margin": {"group": "Z_11"},
     "algebra/sign-condition": {"group": "S_3"},
+    "algebra/subset-certificate": {"group": "S_3", "irreps": (1, 2), "classes": (1, 2)},
     "algebra/weighted-margin": {"group": "S_3", "masses": (0.5, 0.5)},
     "approximation/circuits": {"inputs": 6, "depth": 5, "width": 6, "size": 25, "fan_out": 2},
     "approximation/corrected-margin": {
@@ -27,6 +28,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "approximation/machines": {"states": 9, "symbols": 3, "steps": 16},
     "approximation/margin-generalisation": {"one_norm": 10.0, "parameters": 100, "margins": (0.5, 0.25)},
     "approximation/norm-product": {"norms": (2.0, 1.5), "repeats": 3},
+    "approximation/ramp-loss": {"margins": (0.0, 0.1, 0.3), "gamma": 0.2},
     "approximation/rademacher": {"samples": 1000, "one_norm": 10.0, "margin": 0.5, "parameters": 100},
     "approximation/sample-size": {"epsilon": 0.1, "one_norm": 269.0, "margin": 2.7e-3, "parameters": 2437},
     "approximation/surrogate-risk": {"epsilon": 0.01, "samples": 1000},
@@ -44,6 +46,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "attention/norms": {"length": 100, "s": 3},
     "attention/pseudo-dimension": {"length": 100},
     "attention/sample-size": {"target": 0.1, "length": 100, "dimension": 64},
+    "attention/sparse-rademacher": {"length": 10, "s": 2, "samples": 20},
     "attention/statistical-queries": {"length": 15, "s": 3},
     "parity/degree-barrier": {"k": 4, "layers": 3},
     "parity/elimination": {"n": 12, "k": 3, "samples": 20},

@@ -20,7 +20,6 @@ columns, as in a layer of gates.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -110,11 +109,6 @@ def spectral_norm(matrix: ArrayLike) -> Array:
     return np.asarray(np.linalg.norm(_matrix(matrix), ord=2, axis=(-2, -1)))
 
 
-def frobenius_norm(matrix: ArrayLike) -> Array:
-    """||M||_F: the root of the sum of squares; shape = leading axes."""
-    return np.asarray(np.linalg.norm(_matrix(matrix), axis=(-2, -1)))
-
-
 def token_norm(tokens: ArrayLike) -> Array:
     """||X^T||_{2,inf} = max_t ||x_t||, where tokens are the rows of X (..., T, d); shape = leading axes."""
     return mixed_norm(np.swapaxes(_matrix(tokens), -1, -2), 2, np.inf)
@@ -151,29 +145,6 @@ def attention_norms(
     if output is not None:
         found |= {"output": spectral_norm(output), "output_21": mixed_norm(output, 2, 1)}
     return found
-
-
-def norm_table(params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Norms of every parameter of a network, by its name, as plain numbers (lists along leading axes).
-
-    A matrix (or a stack of them) gets "spectral", "frobenius", "columns" = ||W||_{2,1}, "rows" = ||W^T||_{2,1} and
-    "largest_row" = ||W^T||_{2,inf}; a vector or a scalar gets its Euclidean norm, as "frobenius".
-    """
-    table = {}
-    for name, parameter in params.items():
-        values = np.asarray(parameter, dtype=np.float64)
-        if values.ndim < 2:
-            table[name] = {"frobenius": float(np.linalg.norm(values))}
-            continue
-        norms = {
-            "spectral": spectral_norm(values),
-            "frobenius": frobenius_norm(values),
-            "columns": mixed_norm(values, 2, 1),
-            "rows": mixed_norm(np.swapaxes(values, -1, -2), 2, 1),
-            "largest_row": token_norm(values),
-        }
-        table[name] = {kind: norm.tolist() for kind, norm in norms.items()}
-    return table
 
 
 def _matrix(matrix: ArrayLike) -> Array:

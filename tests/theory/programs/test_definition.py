@@ -7,7 +7,17 @@ import pytest
 
 from krogh.errors import KroghError
 from krogh.networks.margins.attack import attack
-from krogh.theory.programs.margin import flips, perturbation_norm, perturbed, ramp_loss, value_at, zero_one_loss
+from krogh.theory import predict
+from krogh.theory.programs.margin import (
+    chain_output,
+    chain_parameters,
+    flips,
+    perturbation_norm,
+    perturbed,
+    ramp_loss,
+    value_at,
+    zero_one_loss,
+)
 
 
 def linear(parameters, x):
@@ -25,6 +35,13 @@ def test_an_output_of_zero_is_an_error():
 
 def test_ramp_loss():
     assert ramp_loss([-1.0, 0.0, 0.05, 0.1, 0.2, 0.3], 0.2).tolist() == [1, 1, 0.75, 0.5, 0, 0]
+
+
+def test_the_mean_ramp_loss_by_name():
+    found = predict("approximation/ramp-loss", margins="0,0.05,0.1,0.4", gamma=0.2)
+    assert found == {"loss": pytest.approx((1 + 0.75 + 0.5) / 4), "errors": 0.25, "beyond": 0.25}
+    with pytest.raises(KroghError, match="at least 0, one per sample; got"):
+        predict("approximation/ramp-loss", margins=(-1.0,), gamma=0.2)
 
 
 def test_the_ramp_of_the_margin_is_never_below_the_0_1_loss():
@@ -51,18 +68,18 @@ def test_the_margin_of_a_linear_network_is_a_distance_and_moves_no_faster_than_i
             assert abs(margin - another) <= np.linalg.norm(w - other) + 1e-6
 
 
-def test_a_flip_at_theta_is_one_at_every_other_theta_that_much_further(ladder, network):
+def test_a_flip_at_theta_is_one_at_every_other_theta_that_much_further():
     """The proof that the margin is 1-Lipschitz: δ flips at θ, so δ - (θ' - θ) flips at θ'."""
-    parameters = ladder(4, 3)
+    parameters = chain_parameters(3, rounded=True)
     rng = np.random.default_rng(2)
-    x = np.ones(4)
-    found = attack(network, parameters, x, 1, restarts=4, refinements=5)
+    x = np.array(1.0)
+    found = attack(chain_output, parameters, x, 1, restarts=4, refinements=5)
     moved = {name: value + 1e-3 * rng.normal(size=value.shape) for name, value in parameters.items()}
     apart = {name: moved[name] - parameters[name] for name in parameters}
     shifted = {name: found.perturbation[name] - apart[name] for name in parameters}
-    assert value_at(network, moved, x) > 0 and perturbation_norm(apart) > 1e-3
+    assert value_at(chain_output, moved, x) > 0 and perturbation_norm(apart) > 1e-3
     slightly = {name: value * (1 + 1e-9) for name, value in shifted.items()}
-    assert flips(network, moved, shifted, x, 1) or flips(network, moved, slightly, x, 1)
+    assert flips(chain_output, moved, shifted, x, 1) or flips(chain_output, moved, slightly, x, 1)
     assert perturbation_norm(shifted) <= found.radius + perturbation_norm(apart)
 
 

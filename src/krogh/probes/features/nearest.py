@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from krogh.errors import require
 from krogh.networks.groups.arrays import PairArrays, PowerArrays
 from krogh.probes.features.spectra import moments
-from krogh.theory.groups.irreps import Irrep
+from krogh.theory.groups.irreps import Irrep, from_coefficients
 from krogh.theory.groups.problems import ParityProblem
 from krogh.theory.numerics import spectral_norm
 
@@ -295,8 +295,7 @@ def _fit(irrep: Irrep, matrices: Triple) -> tuple[Triple, Array, Array]:
 
 def _entries(irrep: Irrep, left: Array, right: Array) -> Array:
     """leftᵀR(g)right for rows of vectors, [m, n]."""
-    outer = left[:, :, None] * right[:, None, :]
-    return np.tensordot(outer, irrep.matrices, axes=((1, 2), (1, 2)))
+    return from_coefficients(irrep, left[:, :, None] * right[:, None, :])
 
 
 def nearest_for_parity(network: PowerArrays, problem: ParityProblem) -> NearestNeurons:

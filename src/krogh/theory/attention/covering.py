@@ -1,19 +1,16 @@
-"""Covers of networks, put together from covers of the linear maps inside them.
-
-An error of at most e_i in the outputs of map i moves the network's output by at most sum_i weight_i e_i, so that
-covers of the maps at scales e_i with sum_i weight_i e_i = eps make a cover of the network at eps, and the
-logarithms add up. Every capacity bound of chapter 4 is such a list of parts: a head has two, H heads 2H, a
-stack of L blocks 3L + 1.
-
-Covering numbers of linear maps, and how an error budget is best shared between covers.
+"""Covering numbers: of linear maps, and of networks put together from covers of the linear maps inside them.
 
 N_inf(F; eps; x_1..x_N) is the least number of functions such that each f in F is within eps of one of them on
 all N points at once. All bounds here are on its natural logarithm.
+
+An error of at most e_i in the outputs of map i moves a network's output by at most sum_i weight_i e_i, so that
+covers of the maps at scales e_i with sum_i weight_i e_i = eps make a cover of the network at eps, and the
+logarithms add up. Every capacity bound of chapter 4 is such a list of parts: a head has two, H heads 2H, a
+stack of L blocks 3L + 1.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,10 +25,10 @@ from krogh.theory.prediction import check_open, prediction
 
 Array = NDArray[np.float64]
 
-_LARGEST_COVER = 10**6
-"""Most centres that `maurey_cover` writes down."""
 _SCANNED = 1000
 """Values of a ceiling that are tried one by one around its best value."""
+_ROUNDS = 4
+"""Rounds in which the shares are found; the logarithms that depend on them have then settled."""
 
 
 def linear_log_cover(norm: float, inputs: float, scale: ArrayLike, points: float) -> Array:
@@ -49,25 +46,6 @@ def maurey_log_cover(radius: float, dimension: int, scale: ArrayLike) -> Array:
     """log of an l2 cover of the l1 ball of radius B in R^d: ceil(B^2 / eps^2) log(2d + 1)."""
     draws = np.ceil((radius / np.asarray(scale, dtype=np.float64)) ** 2)
     return np.asarray(draws * math.log(2 * dimension + 1))
-
-
-def maurey_cover(radius: float, dimension: int, scale: float) -> Array:
-    """The cover itself: all averages of ceil(B^2/eps^2) vectors out of {0, +-B e_1, ..., +-B e_d}; (centres, d).
-
-    Any point of the ball is the mean of a random such vector, so the average of k draws misses it by at most
-    B^2/k in mean square, and some average misses it by no more.
-    """
-    check_open("radius", radius, 0)
-    check_open("scale", scale, 0)
-    require_integer("dimension", dimension, 1)
-    draws = math.ceil((radius / scale) ** 2)
-    size = math.comb(2 * dimension + draws, draws)
-    require(
-        size <= _LARGEST_COVER, f"this cover has {size} centres; up to {_LARGEST_COVER} are built (try a larger scale)"
-    )
-    atoms = radius * np.concatenate([np.zeros((1, dimension)), np.eye(dimension), -np.eye(dimension)])
-    chosen = np.array(list(itertools.combinations_with_replacement(range(2 * dimension + 1), draws)))
-    return np.asarray(atoms[chosen].mean(axis=1))
 
 
 def matrix_log_cover(norm: float, inputs: float, scale: float, points: float, rows: int) -> tuple[float, float]:
@@ -94,6 +72,12 @@ def matrix_log_cover(norm: float, inputs: float, scale: float, points: float, ro
     return float(costs[best]), float(ratio / math.sqrt(math.floor(fine[best])))
 
 
+def _matrix_cost(draws: Array, ratio: float, points: float, rows: int) -> Array:
+    """The explicit bound where the ceiling of Maurey's term is K, an array of whole numbers above ratio^2."""
+    left = 1 - ratio / np.sqrt(draws)
+    return draws * math.log(2 * rows + 1) + linear_log_cover(ratio, 1.0, left, points)
+
+
 def lagrangian_split(costs: ArrayLike, weights: ArrayLike, budget: ArrayLike) -> tuple[Array, Array]:
     """The least sum_i alpha_i / x_i^2 with sum_i beta_i x_i = C, and the x that attains it (Lemma A.8).
 
@@ -112,6 +96,61 @@ def lagrangian_split(costs: ArrayLike, weights: ArrayLike, budget: ArrayLike) ->
     share = np.cbrt(np.divide(alpha, beta, where=~free, out=np.zeros(alpha.shape)))
     x = np.where(free & (alpha > 0), np.inf, total / gamma * share)
     return np.asarray(gamma**3 / total**2), x
+
+
+@dataclass(frozen=True)
+class Part:
+    """One linear map of a network, W with ||W^T||_{2,1} <= norm, read at inputs of norm at most `inputs`.
+
+    `weight` says how much an error of 1 in the map's outputs can move the network's output, `points` on how many
+    vectors the map is read, `rows` how many rows W has; `rows` = None is a single linear function, ||w|| <= norm.
+    """
+
+    weight: float
+    norm: float
+    inputs: float
+    points: float
+    rows: int | None
+
+    @property
+    def reach(self) -> float:
+        """weight * norm * inputs, at least the largest effect of the map."""
+        return self.weight * self.norm * self.inputs
+
+
+def shape_constant(parts: Sequence[Part]) -> float:
+    """(sum_i (weight_i norm_i inputs_i)^(2/3))^3: the capacity without log / eps^2.
+
+    This is Lemma A.8 for sum_i (norm_i inputs_i)^2 / e_i^2 with sum_i weight_i e_i = 1.
+    """
+    return math.fsum(part.reach ** (2 / 3) for part in parts) ** 3
+
+
+def explicit_log_cover(parts: Sequence[Part], scale: ArrayLike) -> Array:
+    """log of the cover of the network at eps = `scale` (an array is allowed), every constant explicit.
+
+    Each matrix is covered by a Maurey cover of its row norms and linear covers of its rows; the scales are shared
+    out by Lemma A.8, again and again, with the logarithms of the round before. Any shares give a valid bound, and
+    these are near the best ones.
+    """
+    eps = np.atleast_1d(np.asarray(scale, dtype=np.float64))
+    active = [part for part in parts if part.reach > 0]
+    if not active:
+        return np.zeros(np.shape(scale))
+    matrices = [part for part in active if part.rows is not None]
+    weights = np.array([part.weight * part.inputs for part in matrices] + [part.weight for part in active])[:, None]
+    maurey = [part.norm**2 * math.log(2 * (part.rows or 0) + 1) for part in matrices]
+    costs = np.array(maurey + [36 * (part.norm * part.inputs) ** 2 for part in active])[:, None] * np.ones_like(eps)
+    size, shares, logs = len(matrices), np.empty(0), costs.copy()
+    for _ in range(_ROUNDS):
+        shares = lagrangian_split(logs, weights, eps)[1]
+        for row, part in enumerate(active, start=size):
+            log_cover = linear_log_cover(part.norm, part.inputs, shares[row], part.points)
+            logs[row] = log_cover * shares[row] ** 2
+    total = sum(maurey_log_cover(part.norm, part.rows or 0, shares[row]) for row, part in enumerate(matrices))
+    for row, part in enumerate(active, start=size):
+        total = total + linear_log_cover(part.norm, part.inputs, shares[row], part.points)
+    return np.asarray(total).reshape(np.shape(scale))
 
 
 @prediction("attention/linear-covering", source="dissertation, Lemma A.10", constants="all explicit")
@@ -168,73 +207,8 @@ def matrix_covering(scale: float, points: int, rows: int, norm: float = 1.0, inp
     }
 
 
-def _matrix_cost(draws: Array, ratio: float, points: float, rows: int) -> Array:
-    """The explicit bound where the ceiling of Maurey's term is K, an array of whole numbers above ratio^2."""
-    left = 1 - ratio / np.sqrt(draws)
-    return draws * math.log(2 * rows + 1) + linear_log_cover(ratio, 1.0, left, points)
-
-
 def _check_cover(scale: float, points: int, norm: float, inputs: float) -> None:
     check_open("scale", scale, 0)
     require_integer("points", points, 1)
     check_open("norm", norm, 0)
     check_open("inputs", inputs, 0)
-
-
-_ROUNDS = 4
-"""Rounds in which the shares are found; the logarithms that depend on them have then settled."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """One linear map of a network, W with ||W^T||_{2,1} <= norm, read at inputs of norm at most `inputs`.
-
-    `weight` says how much an error of 1 in the map's outputs can move the network's output, `points` on how many
-    vectors the map is read, `rows` how many rows W has; `rows` = None is a single linear function, ||w|| <= norm.
-    """
-
-    weight: float
-    norm: float
-    inputs: float
-    points: float
-    rows: int | None
-
-    @property
-    def reach(self) -> float:
-        """weight * norm * inputs, at least the largest effect of the map."""
-        return self.weight * self.norm * self.inputs
-
-
-def shape_constant(parts: Sequence[Part]) -> float:
-    """(sum_i (weight_i norm_i inputs_i)^(2/3))^3: the capacity without log / eps^2.
-
-    This is Lemma A.8 for sum_i (norm_i inputs_i)^2 / e_i^2 with sum_i weight_i e_i = 1.
-    """
-    return math.fsum(part.reach ** (2 / 3) for part in parts) ** 3
-
-
-def explicit_log_cover(parts: Sequence[Part], scale: ArrayLike) -> Array:
-    """log of the cover of the network at eps = `scale` (an array is allowed), every constant explicit.
-
-    Each matrix is covered by a Maurey cover of its row norms and linear covers of its rows; the scales are shared
-    out by Lemma A.8, again and again, with the logarithms of the round before. Any shares give a valid bound, and
-    these are near the best ones.
-    """
-    eps = np.atleast_1d(np.asarray(scale, dtype=np.float64))
-    active = [part for part in parts if part.reach > 0]
-    if not active:
-        return np.zeros(np.shape(scale))
-    matrices = [part for part in active if part.rows is not None]
-    weights = np.array([part.weight * part.inputs for part in matrices] + [part.weight for part in active])[:, None]
-    maurey = [part.norm**2 * math.log(2 * (part.rows or 0) + 1) for part in matrices]
-    costs = np.array(maurey + [36 * (part.norm * part.inputs) ** 2 for part in active])[:, None] * np.ones_like(eps)
-    size, shares, logs = len(matrices), np.empty(0), costs.copy()
-    for _ in range(_ROUNDS):
-        shares = lagrangian_split(logs, weights, eps)[1]
-        for row, part in enumerate(active, start=size):
-            log_cover = linear_log_cover(part.norm, part.inputs, shares[row], part.points)
-            logs[row] = log_cover * shares[row] ** 2
-    total = sum(maurey_log_cover(part.norm, part.rows or 0, shares[row]) for row, part in enumerate(matrices))
-    for row, part in enumerate(active, start=size):
-        total = total + linear_log_cover(part.norm, part.inputs, shares[row], part.points)
-    return np.asarray(total).reshape(np.shape(scale))

@@ -17,6 +17,7 @@ from krogh.theory.groups.maximum import (
     max_margin_group,
     max_margin_parity,
     sign_condition,
+    subset_certificate,
     theorem_7_7,
     theorem_7_9,
 )
@@ -94,6 +95,32 @@ def sign_conditions(group: str) -> dict[str, Any]:
         "values": condition.values,
         "real_type": condition.real_type,
         "not_of_real_type": condition.other_kinds,
+    }
+
+
+@prediction(
+    "algebra/subset-certificate",
+    source="dissertation, section D.9.2 (normalisation of the weights repaired)",
+    constants="all explicit",
+)
+def chosen_subsets(group: str, irreps: tuple[int, ...], classes: tuple[int, ...]) -> dict[str, Any]:
+    """The margin that chosen irreps and classes of wrong labels prove, and why they do not prove it is the maximum.
+
+        Σ_C A[R, C] P_C equal for all chosen R, ΣP = 1;   Σ_R x_R A[R, C] equal for all chosen C, Σx = 1
+
+    Irreps and classes are numbered from 1, in the order of `algebra/max-margin`'s shares and weights, as many of one as
+    of the other. `failing` is empty where the value is the maximum.
+    """
+    characters = characters_of(group)
+    found = subset_certificate(characters, irreps, classes)
+    return {
+        "value": found.value,
+        "max_margin": max_margin_group(group).value,
+        "proves_the_maximum": not found.failing,
+        "failing": found.failing,
+        "irrep_shares": dict(zip(characters.irrep_names[1:], found.irrep_shares.tolist(), strict=True)),
+        "logit_shares": dict(zip(characters.irrep_names[1:], found.logit_shares.tolist(), strict=True)),
+        "class_weights": dict(zip(characters.class_names[1:], found.class_weights.tolist(), strict=True)),
     }
 
 

@@ -91,7 +91,7 @@ def flips(
     output: Output, parameters: Mapping[str, ArrayLike], perturbation: Mapping[str, ArrayLike], x: Any, y: Any
 ) -> bool:
     """Whether (y - 1/2)·F(x, θ + δ) ≤ 0: whether ‖δ‖ bounds the margin from above."""
-    return sign_of(y) * value_at(output, perturbed(parameters, perturbation), x) <= 0
+    return bool(zero_one_loss(value_at(output, perturbed(parameters, perturbation), x), y))
 
 
 def _labels(labels: ArrayLike) -> Array:

@@ -16,7 +16,7 @@ import numpy as np
 from krogh.errors import require, require_integer
 from krogh.theory.numerics import exp_or_inf
 from krogh.theory.prediction import Variant, check_open, check_variant, is_number, prediction
-from krogh.theory.programs.margin import plain_margin, rounded_margin
+from krogh.theory.programs.margin import plain_margin, ramp_loss, rounded_margin
 from krogh.theory.programs.theorem import Constants, theorem_bound
 
 _ORDER = "an order: the leading constant is taken as 1, and factors polylogarithmic in α² ln p/(γ²ε²) are left out"
@@ -41,6 +41,24 @@ def surrogate_risk(epsilon: float, samples: int, failure: float = 0.01) -> dict[
     check_open("failure", failure, 0, 1)
     estimation = 2 * math.sqrt(math.log(2 / failure) / samples)
     return {"loss": 5 * epsilon + estimation, "complexity_term": 5 * epsilon, "confidence_term": estimation}
+
+
+@prediction("approximation/ramp-loss", source="SM paper, (2.2)", constants="all explicit")
+def mean_ramp_loss(margins: tuple[float, ...], gamma: float) -> dict[str, Any]:
+    """The surrogate that is minimised: the mean ramp loss of all-layer margins ρ_i, one per sample.
+
+        1 where ρ ≤ 0, 1 - ρ/γ where 0 < ρ ≤ γ, 0 beyond: never below the share of errors, which have ρ = 0
+
+    `beyond` is the share of samples that cost nothing.
+    """
+    usable = len(margins) > 0 and all(is_number(margin) and 0 <= margin < math.inf for margin in margins)
+    require(usable, f"margins are finite numbers of at least 0, one per sample; got {margins!r}")
+    losses, given = ramp_loss(margins, gamma), np.asarray(margins, np.float64)
+    return {
+        "loss": float(losses.mean()),
+        "errors": float(np.mean(given == 0)),
+        "beyond": float(np.mean(given >= gamma)),
+    }
 
 
 @prediction("approximation/sample-size", source="SM paper, Lemma 2.3", constants=_ORDER)

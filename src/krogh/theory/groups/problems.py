@@ -1,9 +1,7 @@
-"""What a margin is asked of: a group whose composition is learned, or a parity; and how each may be given.
+"""What a margin is asked of, a group whose composition is learned or a parity, and the real characters it depends on.
 
 a group    a `Group`, a name such as "S_5", an integer p for Z_p, a composition task, or real characters alone
 a parity   a `ParityProblem`, or a task "parity-classes"
-
-Characters over the real numbers: what the maximum margin of a group depends on.
 
 Networks are real, so that what counts are the irreducible representations over the reals. Each comes from complex ones:
 
@@ -43,6 +41,12 @@ Array = NDArray[np.float64]
 LARGEST_CYCLIC = 4096
 """Of Z_p with all characters listed."""
 
+LARGEST_TABLED_DEGREE = 6
+"""S_n beyond has no Cayley table here, but characters."""
+
+LARGEST_DEGREE = 12
+"""Of S_n by characters alone: 77 of them."""
+
 _ROUNDING = 1e-7
 """Two characters of one table that differ by less are the same."""
 
@@ -67,11 +71,11 @@ class RealCharacters:
 
     def __post_init__(self) -> None:
         regular = self.multiplicities @ self.characters
-        wanted = np.zeros(len(self.class_sizes))
-        wanted[0] = self.order
+        expected = np.zeros(len(self.class_sizes))
+        expected[0] = self.order
         sizes_add = int(self.class_sizes.sum()) == self.order
         require(
-            sizes_add and np.allclose(regular, wanted, rtol=0, atol=1e-6 * self.order),
+            sizes_add and np.allclose(regular, expected, rtol=0, atol=1e-6 * self.order),
             f"characters must add up to the regular representation of a group of order {self.order}; class sizes "
             f"{self.class_sizes.tolist()} add to {self.class_sizes.sum()}, Σ(D/e)χ is {np.round(regular, 6).tolist()}",
         )
@@ -197,12 +201,6 @@ def require_group(characters: RealCharacters) -> None:
 
 GroupLike = Group | RealCharacters | str | int
 """What names a group: see this module's docstring. An integer p is Z_p."""
-
-LARGEST_TABLED_DEGREE = 6
-"""S_n beyond has no Cayley table here, but characters."""
-
-LARGEST_DEGREE = 12
-"""Of S_n by characters alone: 77 of them."""
 
 
 @dataclass(frozen=True)

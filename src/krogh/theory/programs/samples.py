@@ -15,7 +15,7 @@ import numpy as np
 
 from krogh.errors import require, require_integer
 from krogh.theory.numerics import exp_or_inf
-from krogh.theory.prediction import Variant, check_open, check_variant, is_number, prediction
+from krogh.theory.prediction import Variant, check_open, check_positive, check_variant, is_number, prediction
 from krogh.theory.programs.margin import plain_margin, ramp_loss, rounded_margin
 from krogh.theory.programs.theorem import Constants, theorem_bound
 
@@ -24,8 +24,7 @@ _ORDER = "an order: the leading constant is taken as 1, and factors polylogarith
 
 def n_SM(eps: float, alpha: float, gamma: float, p: int) -> float:
     """(α² ln p/γ² + 1)/ε² of Lemma 2.3; the constant and the polylogarithm that Õ hides are omitted."""
-    for name, value in (("eps", eps), ("alpha", alpha), ("gamma", gamma)):
-        check_open(name, value, 0)
+    check_positive(eps=eps, alpha=alpha, gamma=gamma)
     require_integer("p", p, 2)
     return (alpha**2 * math.log(p) / gamma**2 + 1) / eps**2
 
@@ -150,19 +149,10 @@ def corrected_margin(
     The least of λ/μ0, σζ/μ0, σθ, 1/(2κθ), σζ/(2κθλ), σξ, σh/(2κξλ), σζ/(4λμκξ), 1/(4μκξ), with σθ = σξ = `radius`;
     `sigma_h` is None for modules without attention, where it is infinite.
     """
-    for name, value in (
-        ("lam", lam),
-        ("sigma_zeta", sigma_zeta),
-        ("kappa_xi", kappa_xi),
-        ("kappa_theta", kappa_theta),
-        ("mu", mu),
-        ("mu_0", mu_0),
-        ("radius", radius),
-    ):
-        check_open(name, value, 0)
-    found = theorem_bound(
-        Constants(radius, lam, sigma_zeta, math.inf if sigma_h is None else sigma_h, kappa_xi, kappa_theta, mu, mu_0)
-    )
+    given = {"lam": lam, "sigma_zeta": sigma_zeta, "kappa_xi": kappa_xi, "kappa_theta": kappa_theta, "mu": mu}
+    check_positive(**given, mu_0=mu_0, radius=radius)
+    reach = math.inf if sigma_h is None else sigma_h
+    found = theorem_bound(Constants(s=radius, sigma_h=reach, mu_0=mu_0, **given))
     return {"margin": found.value, "binding": found.binding, "terms": found.terms}
 
 

@@ -1,7 +1,7 @@
 """Is this what gradient descent found? The distance of a network from the family of maximum-margin networks.
 
 The family of a task is closed under permutation of neurons, a common scale, splitting a neuron into parallel ones, and
-the choices that theory leaves open: frequencies, phases, vectors x, y, z, signs (`nearest_neurons`). Four numbers say
+the choices that theory leaves open: frequencies, phases, vectors x, y, z, signs (`nearest`). Four numbers say
 how far from it a network is, none of which depends on these. With the weights p_i = ‖ω_i‖^ν/Σ_k ‖ω_k‖^ν, and c_i the
 largest cosine between ω_i and an optimal neuron:
 
@@ -12,7 +12,7 @@ largest cosine between ω_i and an optimal neuron:
 
 cosine = neurons²/2. The parts R are irreps or frequencies, each neuron in the one of most power, the trivial one among
 them (x* = 0 there); for parities they are the 2^{k-1} sign patterns up to a common sign, x* = 2^{-(k-1)} each
-(`spectra_parity`). A term F(a,b) that all labels share is of no consequence for margins, and maximum-margin networks
+(`parity`). A term F(a,b) that all labels share is of no consequence for margins, and maximum-margin networks
 differ in it: f̃ is without.
 
 Where the condition of Theorem 7.9 is negative, on all Z_p and on parities, a network has the maximum margin exactly if

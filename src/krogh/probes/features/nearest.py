@@ -11,10 +11,7 @@ R is a real irrep that attains the maximum: one of real type, or twice a complex
 same bound |tr(αβγ*)| ≤ ‖α‖‖β‖‖γ‖, an equality only for matrices of rank one with common vectors, shows that there are
 no others; a unit factor of ℂ or ℍ is part of the vectors. Z_p is the case of D = 2, where R(g) are rotations.
 
-The largest inner product of three numbers, three phases or three vectors with what an optimal neuron allows.
-
-An optimal neuron in a real irrep R (dissertation, section D.9 and Lemma D.13) is u(g) = s xᵀR(g)y, v(g) = s yᵀR(g)z,
-w(g) = s xᵀR(g)z with unit vectors x, y, z. Its inner product with a given neuron is s times
+The inner product of an optimal neuron in R with a given one is s times
 
     Φ(x, y, z) = xᵀA y + yᵀB z + xᵀC z,   A = Σ_g u(g) R(g), and B, C of v and w
 
@@ -34,8 +31,7 @@ from numpy.typing import NDArray
 
 from krogh.errors import require
 from krogh.networks.groups.arrays import PairArrays, PowerArrays
-from krogh.probes.features.spectra import moments
-from krogh.theory.groups.irreps import Irrep, from_coefficients
+from krogh.theory.groups.irreps import Irrep, from_coefficients, moments
 from krogh.theory.groups.problems import ParityProblem
 from krogh.theory.numerics import spectral_norm
 

@@ -18,8 +18,9 @@ from krogh.probes.features.distance import margin_distance, nearest_mixture, wan
 from krogh.probes.features.nearest import fit_phases, fit_signs, fit_vectors, nearest_for_parity, nearest_in_irreps
 from krogh.programs.groups import load_group
 from krogh.theory.groups.finite import finite_lambda
+from krogh.theory.groups.game import solve_game
 from krogh.theory.groups.irreps import real_irreps
-from krogh.theory.groups.maximum import max_margin_group, max_margin_parity, solve_game
+from krogh.theory.groups.maximum import max_margin_group, max_margin_parity
 from krogh.theory.groups.problems import ParityProblem, characters_of
 
 ZERO = 1e-10

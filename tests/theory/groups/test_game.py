@@ -7,7 +7,8 @@ import pytest
 
 from krogh.errors import KroghError
 from krogh.theory import predict
-from krogh.theory.groups.maximum import GameSolution, _polished, max_margin_group, solve_game, subset_certificate
+from krogh.theory.groups.game import GameSolution, _polished, solve_game, subset_certificate
+from krogh.theory.groups.maximum import max_margin_group
 from krogh.theory.groups.problems import characters_of
 
 
@@ -90,7 +91,7 @@ def test_one_solution_of_s_6():
 
 def test_chosen_subsets_by_name():
     found = predict("algebra/subset-certificate", group="S_4", irreps="1,2,3,4", classes="1,2,3,4")
-    assert found["proves_the_maximum"] and found["value"] == pytest.approx(found["max_margin"], rel=1e-12)
+    assert found["proves_the_maximum"] and found["value"] == pytest.approx(max_margin_group("S_4").value, rel=1e-12)
     assert found["irrep_shares"] == pytest.approx(max_margin_group("S_4").irrep_shares)
     small = predict("algebra/subset-certificate", group="A_5", irreps=(3,), classes=(1,))
     assert not small["proves_the_maximum"] and any("smaller margin" in reason for reason in small["failing"])

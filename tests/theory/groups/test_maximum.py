@@ -10,6 +10,7 @@ from support import best_optimised_neuron
 
 from krogh.errors import KroghError
 from krogh.programs.groups import cyclic, from_table, load_group
+from krogh.theory.groups.game import solve_game
 from krogh.theory.groups.maximum import (
     class_weights,
     closed_form,
@@ -17,7 +18,6 @@ from krogh.theory.groups.maximum import (
     max_margin_group,
     max_margin_parity,
     sign_condition,
-    solve_game,
     theorem_7_7,
     theorem_7_9,
 )

@@ -63,7 +63,7 @@ def test_noise_attenuation_is_the_shrinkage_of_a_correlation():
 def test_no_query_tells_more_parities_apart_than_the_limit_allows(tolerance):
     limit = sq_limit(8, 3, tolerance)
     rng = np.random.default_rng(1)
-    queries = [rng.choice([-1.0, 1.0], 256), rng.uniform(-1, 1, 256), boolean.parity_table([0, 1, 2], 8)]
+    queries = [rng.choice([-1.0, 1.0], 256), rng.uniform(-1, 1, 256), boolean.cube(8)[:, :3].prod(axis=1)]
     queries.append(np.sign(boolean.preactivations(np.ones(8)) + 0.5))
     for query in queries:
         coefficients = boolean.fourier_coefficients(query)
@@ -122,7 +122,7 @@ def test_no_fixed_embedding_goes_below_the_kernel_floor():
     norms = {s: np.linalg.norm(coefficients[:, boolean.subset_mask(s, n)]) for s in itertools.combinations(range(n), k)}
     hardest = min(norms, key=norms.get)
     assert norms[hardest] <= numbers["coefficient_norm_at_most"]
-    label, w, losses = boolean.parity_table(hardest, n), np.zeros(40), []
+    label, w, losses = boolean.cube(n)[:, list(hardest)].prod(axis=1), np.zeros(40), []
     for _ in range(500):  # projected subgradient descent on the hinge loss
         margin = label * (features @ w)
         losses.append(np.maximum(0, 1 - margin).mean())

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import require, require_integer
 from krogh.theory.attention.limits import check_support
+from krogh.theory.boolean.fourier import cube
 from krogh.theory.numerics import log_binomial
 from krogh.theory.prediction import prediction
 
@@ -45,7 +46,7 @@ class Estimate:
 def contexts(length: int) -> Array:
     """All of {0,1}^T, one context per row; shape (2^T, T)."""
     require_integer("length", length, 1, LARGEST_T)
-    return np.asarray((np.arange(2**length)[:, None] >> np.arange(length)[None, :]) & 1, dtype=np.float64)
+    return (1 - cube(length)) / 2
 
 
 def influence(function: Function, length: int, *, samples: int | None = None, seed: int = 0) -> Array:
@@ -99,7 +100,7 @@ def rademacher_of(supremum: Callable[[Array], Array], m: int, *, draws: int | No
     """
     require_integer("m", m, 1)
     if draws is None and m <= _EXACT_SIGNS:
-        return Estimate(float(np.mean(supremum(1.0 - 2.0 * contexts(m)))) / m, 0.0)
+        return Estimate(float(np.mean(supremum(cube(m)))) / m, 0.0)
     count = 2000 if draws is None else draws
     require_integer("draws", count, 2)
     rng, found, left = np.random.default_rng(seed), [], count

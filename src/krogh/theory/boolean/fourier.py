@@ -42,13 +42,6 @@ def subset_mask(subset: Iterable[int], n: int) -> int:
     return sum(1 << int(i) for i in members)
 
 
-def parity_table(subset: Iterable[int], n: int) -> Array:
-    """The values of chi_S(x) = prod_{i in S} x_i over the cube; shape (2^n,)."""
-    _require_enumerable(n)
-    overlap = np.bitwise_count(np.arange(2**n) & subset_mask(subset, n))
-    return 1.0 - 2.0 * (overlap & 1)
-
-
 def walsh_hadamard(table: ArrayLike) -> Array:
     """The unnormalised Walsh-Hadamard transform along the last axis, in n 2^n additions.
 

@@ -225,14 +225,15 @@ def irrep_powers(group: Group, vectors: ArrayLike) -> Array:
     return np.stack(powers, axis=-1).reshape(*given.shape[:-1], -1)
 
 
-def moments(irrep: Irrep, vectors: ArrayLike) -> Array:
-    """Σ_g u(g) R(g) [..., D, D] of vectors u [..., n]."""
-    return np.tensordot(_checked(len(irrep.matrices), vectors), irrep.matrices, axes=1)
-
-
 def coefficient_matrices(irrep: Irrep, vectors: ArrayLike) -> Array:
     """α_R = (d/n) Σ_g u(g) R(g) [..., D, D] of vectors u [..., n]."""
-    return moments(irrep, vectors) * (irrep.weight / len(irrep.matrices))
+    given = _checked(len(irrep.matrices), vectors)
+    return np.tensordot(given, irrep.matrices, axes=1) * (irrep.weight / len(irrep.matrices))
+
+
+def moments(irrep: Irrep, vectors: ArrayLike) -> Array:
+    """Σ_g u(g) R(g) [..., D, D] of vectors u [..., n]."""
+    return coefficient_matrices(irrep, vectors) * (len(irrep.matrices) / irrep.weight)
 
 
 def from_coefficients(irrep: Irrep, matrices: ArrayLike) -> Array:

@@ -177,3 +177,11 @@ def test_softmax_does_not_overflow_and_attention_is_the_sum_written_out():
 def test_entropies_of_coins():
     assert norms.binary_entropy(0.5) == 1 and norms.binary_entropy(0) == norms.binary_entropy(1) == 0
     assert norms.binary_entropy(0.11) == pytest.approx(-0.11 * math.log2(0.11) - 0.89 * math.log2(0.89))
+
+
+def test_bisection_finds_the_least_number():
+    for least in (1, 2, 3, 7, 64, 1000, 12345):
+        assert norms.least_integer(lambda m, least=least: m >= least) == least
+        assert norms.least_integer(lambda m, least=least: m >= least, start=5) == max(5, least)
+    assert norms.least_integer(lambda m: False) == math.inf
+    assert norms.least_integer(lambda m: m >= 100, most=50) == math.inf

@@ -20,6 +20,7 @@ columns, as in a layer of gates.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -80,6 +81,22 @@ def exp_or_inf(logarithm: float) -> float:
 def ceil_or_inf(value: float) -> float | int:
     """The least whole number not below `value`; infinity stays infinity."""
     return math.ceil(value) if math.isfinite(value) else math.inf
+
+
+def least_integer(holds: Callable[[int], bool], start: int = 1, most: int = 2**200) -> float | int:
+    """The least whole number from `start` on that a condition holds for, given that it stays true once true.
+
+    Found by bisection; infinite where it is beyond `most`.
+    """
+    low, high = start - 1, start
+    while not holds(high):
+        low, high = high, 8 * high
+        if high > most:
+            return math.inf
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
 
 
 def softmax(scores: ArrayLike) -> Array:

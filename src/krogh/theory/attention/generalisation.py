@@ -24,7 +24,7 @@ from krogh.errors import require, require_integer
 from krogh.models.transformer import EPSILON
 from krogh.theory.attention.capacity import Contexts, HeadNorms
 from krogh.theory.attention.covering import Part, explicit_log_cover, shape_constant
-from krogh.theory.numerics import attention_norms, token_norm
+from krogh.theory.numerics import attention_norms, least_integer, token_norm
 from krogh.theory.prediction import check_open, check_positive, prediction
 
 Array = NDArray[np.float64]
@@ -36,7 +36,6 @@ _NODES = 129
 """Scales at which a covering number is asked for; in log eps the integrand is nearly constant."""
 _SMALLEST_SCALE = 1e-12
 """Smallest delta tried, relative to the class's bound."""
-_MOST_SAMPLES = 2**200
 
 
 def rademacher_bound(capacity: float, bound: float, samples: float, constant: float = CHAINING_CONSTANT) -> float:
@@ -77,19 +76,6 @@ def gap_bound(rademacher: float, samples: float, lipschitz: float, loss_bound: f
     4 L R + 2 b sqrt(log(1/failure) / (2m)), loss L-Lipschitz in the prediction and bounded by b
     """
     return 4 * lipschitz * rademacher + 2 * loss_bound * math.sqrt(math.log(1 / failure) / (2 * samples))
-
-
-def smallest_samples(gap: Callable[[int], float], target: float) -> float | int:
-    """The least m >= 1 with gap(m) <= target, for a gap that falls with m; infinite beyond 2^200."""
-    low, high = 0, 1  # too few, and perhaps enough
-    while gap(high) > target:
-        low, high = high, 8 * high
-        if high > _MOST_SAMPLES:
-            return math.inf
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if gap(middle) <= target else (middle, high)
-    return high
 
 
 @dataclass(frozen=True)
@@ -196,8 +182,8 @@ def sample_size(target: float, length: int, dimension: int, norms: HeadNorms, lo
         return head_risk(Contexts(length, samples, dimension), norms, loss)
 
     return {
-        "samples_shape": smallest_samples(lambda m: head(m).gap(head(m).rademacher_shape), target),
-        "samples_explicit": smallest_samples(lambda m: head(m).gap(head(m).rademacher_explicit), target),
+        "samples_shape": least_integer(lambda m: head(m).gap(head(m).rademacher_shape) <= target),
+        "samples_explicit": least_integer(lambda m: head(m).gap(head(m).rademacher_explicit) <= target),
     }
 
 
@@ -274,7 +260,7 @@ def trained_gap(
 def samples_promised(norms: TrainedNorms, length: int, target: float = 1.0) -> float | int:
     """The least m at which `trained_gap` promises at most `target`; at 1, the least at which it says anything."""
     check_open("target", target, 0)
-    return smallest_samples(lambda m: trained_gap(norms, length, m)["gap_explicit"], target)
+    return least_integer(lambda m: trained_gap(norms, length, m)["gap_explicit"] <= target)
 
 
 def _normed(weights: Mapping[str, Array], z: Array) -> Array:

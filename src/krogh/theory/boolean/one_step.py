@@ -12,7 +12,7 @@ from typing import Any
 
 from krogh.errors import require
 from krogh.theory.boolean.majority import log_majority_coefficient
-from krogh.theory.numerics import ceil_or_inf, exp_or_inf, log_binomial
+from krogh.theory.numerics import ceil_or_inf, exp_or_inf, least_integer, log_binomial
 from krogh.theory.prediction import Variant, check_even, check_odd, check_open, check_variant, prediction
 
 
@@ -153,12 +153,5 @@ def _even(width: float) -> int:
 
 
 def _smallest_odd(holds: Callable[[int], bool]) -> int:
-    """The least odd number from which a condition holds, given that it stays true once true."""
-    high = 1
-    while not holds(2 * high + 1):
-        high *= 2
-    low = 0  # 2*low + 1 fails or is 1; 2*high + 1 holds
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(2 * middle + 1) else (middle, high)
-    return 2 * high + 1
+    """The least odd number above 1 from which a condition holds, given that it stays true once true."""
+    return 2 * int(least_integer(lambda half: holds(2 * half + 1))) + 1

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from krogh.errors import require
+from krogh.theory.numerics import least_integer
 from krogh.theory.prediction import (
     Variant,
     check_counts,
@@ -92,15 +93,7 @@ class TransformerBound:
             while low > 1 and self.estimation(low - 1) <= target:
                 low -= 1
             return low
-        high = 2 * low
-        while self.estimation(high) > target:
-            low, high = high, 2 * high
-            if high > _MOST_SAMPLES:
-                return math.inf
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.estimation(middle) > target else (low, middle)
-        return high
+        return least_integer(lambda n: self.estimation(n) <= target, low, _MOST_SAMPLES)
 
 
 @prediction(

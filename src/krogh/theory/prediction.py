@@ -18,6 +18,9 @@ from krogh.errors import require, require_integer
 from krogh.registry import PREDICTIONS
 from krogh.signature import arguments_of, converted, parameters_of, summary_of
 
+Variant = Literal["printed", "repaired"]
+"""A theorem as the source prints it, or with its errors repaired so that the proof goes through."""
+
 
 @dataclass(frozen=True)
 class Prediction:
@@ -35,6 +38,9 @@ class Prediction:
 
     def __call__(self, *args: Any, **settings: Any) -> dict[str, Any]:
         given = self._flat.bind(*args, **settings).arguments
+        for name, value in given.items():
+            if self.parameters[name][0] == Variant:
+                check_variant(value)
         return self.function(**arguments_of(self.function, given))
 
     @property
@@ -83,10 +89,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value
-
-
-Variant = Literal["printed", "repaired"]
-"""A theorem as the source prints it, or with its errors repaired so that the proof goes through."""
 
 
 def check_parity(n: int, k: int) -> None:

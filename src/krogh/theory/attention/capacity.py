@@ -18,15 +18,7 @@ from scipy import optimize
 
 from krogh.errors import require, require_integer
 from krogh.theory.attention.covering import Part, explicit_log_cover, matrix_log_cover, shape_constant
-from krogh.theory.prediction import (
-    Variant,
-    check_counts,
-    check_open,
-    check_positive,
-    check_variant,
-    is_number,
-    prediction,
-)
+from krogh.theory.prediction import Variant, check_counts, check_open, check_positive, is_number, prediction
 
 
 @dataclass(frozen=True)
@@ -146,7 +138,6 @@ def head_capacity(
     )
     if readout is not None:
         check_open("readout", readout, 0)
-    check_variant(variant)
     norms = HeadNorms(**vars(norms) | {"token_norm": norms.token_norm + position_norm})
     outer = 1.0 if readout is None else readout
     constant, log = shape_constant(norms.parts(contexts, outer)), contexts.log
@@ -206,7 +197,6 @@ def multi_head_capacity(
     check_open("scale", scale, 0)
     require_integer("heads", heads, 1)
     each = norms.each(heads)
-    check_variant(variant)
     parts = [part for head in each for part in head.parts(contexts)]
     constant = shape_constant(parts)
     if variant == "printed":
@@ -323,7 +313,6 @@ def depth_capacity(
     """
     check_counts(depth=depth)
     check_positive(scale=scale, token_norm=token_norm, exponent=exponent)
-    check_variant(variant)
     blocks, parts, s = norms.blocks(depth), norms.parts(contexts, depth), norms.activation_lipschitz
     constant = shape_constant(parts) if variant == "repaired" else norms.printed(contexts.dimension, depth)
     largest = max(max(block.value, block.query_key, block.output) for block in blocks)

@@ -118,7 +118,6 @@ def polynet_error(block_size: int, k: int, relevant: float, variant: Variant = "
     """
     check_blocks(block_size, k)
     check_open("relevant", relevant, 0)
-    check_variant(variant)
     laws = [_binomial_law(block_size - 1, 1.0)] * k
     v, u = np.full(k, float(relevant)), np.ones((k, block_size - 1))
     return {

@@ -250,7 +250,6 @@ def plateau(
     check_open("gamma", gamma, 0, 0.5)
     require_integer("seed", seed, 0)
     require(init in get_args(Init), f"init must be one of {', '.join(get_args(Init))}; got init={init!r}")
-    check_variant(variant)
     if init == "gaussian":
         weights = np.random.default_rng(seed).standard_normal((k, block_size))
         weights[0, 0] *= np.sign(np.prod(weights[:, 0]))

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from krogh.errors import require, require_integer
 from krogh.theory.boolean.search import count_subsets
 from krogh.theory.numerics import binary_entropy, ceil_or_inf, exp_or_inf, log_binomial
-from krogh.theory.prediction import Variant, check_noise, check_open, check_parity, check_variant, is_number, prediction
+from krogh.theory.prediction import Variant, check_noise, check_open, check_parity, is_number, prediction
 
 
 @prediction(
@@ -34,7 +34,6 @@ def statistical_limit(
     check_parity(n, k)
     check_noise(noise)
     check_open("failure", failure, 0, 1)
-    check_variant(variant)
     log_subsets = log_binomial(n, k)
     bits = log_subsets / math.log(2)
     capacity = 1.0 - binary_entropy(noise)
@@ -92,7 +91,6 @@ def noise_attenuation(noise: float, gap: float = 1.0, variant: Variant = "repair
     """
     check_noise(noise)
     check_open("gap", gap, 0)
-    check_variant(variant)
     factor = _attenuation(noise, variant)
     return {"factor": factor, "gap": factor * gap, "sample_multiplier": _over(1.0, factor**2)}
 

@@ -44,7 +44,6 @@ def one_step_theorem(
     check_open("epsilon", epsilon, 0, 0.5)
     check_open("c1", c1, 0)
     check_open("c2", c2, 0)
-    check_variant(variant)
     repaired = variant == "repaired"
     log_xi = log_majority_coefficient(n, k - 1)
     logarithm = _log_term(n, k, epsilon, variant)

@@ -15,7 +15,7 @@ import numpy as np
 
 from krogh.errors import require, require_integer
 from krogh.theory.numerics import exp_or_inf
-from krogh.theory.prediction import Variant, check_open, check_positive, check_variant, is_number, prediction
+from krogh.theory.prediction import Variant, check_open, check_positive, is_number, prediction
 from krogh.theory.programs.margin import plain_margin, ramp_loss, rounded_margin
 from krogh.theory.programs.theorem import Constants, theorem_bound
 
@@ -111,7 +111,6 @@ def margin_generalisation(
     ξ = (ln(1/δ) + ln n)/√n as printed. The lemma of Wei and Ma from which it comes has 1/n there: repaired.
     `least_margin` is the first term's value for the worst margin alone.
     """
-    check_variant(variant)
     check_open("one_norm", one_norm, 0)
     require_integer("parameters", parameters, 2)
     check_open("failure", failure, 0, 1)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from krogh.errors import require
-from krogh.theory.prediction import Variant, check_counts, check_open, check_positive, check_variant, prediction
+from krogh.theory.prediction import Variant, check_counts, check_open, check_positive, prediction
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,6 @@ def packing(dimension: int, scale: float, variant: Variant = "repaired") -> dict
     """
     check_counts(dimension=dimension)
     check_positive(scale=scale)
-    check_variant(variant)
     volume = dimension * math.log1p(2 / scale)
     maurey = (1 + math.log1p(2 * dimension * scale**2)) / scale**2
     rankin = math.inf

@@ -16,14 +16,7 @@ from typing import Any
 import numpy as np
 
 from krogh.errors import require
-from krogh.theory.prediction import (
-    Variant,
-    check_counts,
-    check_not_negative,
-    check_positive,
-    check_variant,
-    prediction,
-)
+from krogh.theory.prediction import Variant, check_counts, check_not_negative, check_positive, prediction
 
 
 @dataclass(frozen=True)
@@ -86,7 +79,6 @@ def token_radius(
     """
     check_counts(samples=samples, length=length, dimension=dimension)
     check_positive(moment=moment)
-    check_variant(variant)
     typical = radius_of_tokens(samples * length, dimension, moment)
     chosen = typical if radius is None else radius
     check_not_negative(radius=chosen)

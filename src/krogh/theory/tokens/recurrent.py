@@ -20,15 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import require, require_integer
 from krogh.theory.numerics import exp_or_inf, spectral_norm
-from krogh.theory.prediction import (
-    Variant,
-    check_counts,
-    check_not_negative,
-    check_open,
-    check_positive,
-    check_variant,
-    prediction,
-)
+from krogh.theory.prediction import Variant, check_counts, check_not_negative, check_open, check_positive, prediction
 from krogh.theory.tokens.prompts import LinkNorms, Prompts
 
 _MOST_SIGNS = 16
@@ -126,7 +118,6 @@ def recurrent_width(
     """
     check_counts(length=length, width=width)
     check_positive(state_norm=state_norm, lipschitz=lipschitz)
-    check_variant(variant)
     gain = (lipschitz * state_norm) ** 2
     if variant == "printed":
         norm_squared = length / (lipschitz**2 * math.log1p(width))

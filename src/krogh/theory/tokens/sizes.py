@@ -11,14 +11,7 @@ from typing import Any
 
 from krogh.errors import require
 from krogh.theory.numerics import exp_or_inf
-from krogh.theory.prediction import (
-    Variant,
-    check_counts,
-    check_not_negative,
-    check_positive,
-    check_variant,
-    prediction,
-)
+from krogh.theory.prediction import Variant, check_counts, check_not_negative, check_positive, prediction
 from krogh.theory.tokens.prompts import LinkNorms, Prompts
 
 
@@ -45,7 +38,6 @@ def retrieval_scale(
     """
     check_counts(code_dimension=code_dimension)
     check_positive(token_radius=token_radius, tolerance=tolerance)
-    check_variant(variant)
     length = prompts.length
     spread = 2 * link.slope * token_radius * length * math.sqrt(prompts.sparsity)
     allowed = tolerance if variant == "printed" else math.sqrt(tolerance)
@@ -110,7 +102,6 @@ def gate_width(
     check_counts(code_dimension=code_dimension)
     check_positive(token_bound=token_bound, error=error)
     check_not_negative(state_bound=state_bound)
-    check_variant(variant)
     bound = math.sqrt(1 + token_bound**2 + state_bound**2)
     require(error < min(1.0, bound), f"error must be below 1; got error={error!r} (try 0.1)")
     ratio = math.log(bound / error) / error

@@ -44,7 +44,7 @@ _SAFE = 1 + 1e-10
 
 def double_precision() -> AbstractContextManager[Any]:
     """float64 in JAX for the length of a block: constructions, margins and certificates need it, training does not."""
-    import jax  # what is told by NumPy alone does not wait for it
+    import jax  # predictions need NumPy alone
 
     if hasattr(jax, "enable_x64"):  # the name of the context since JAX 0.8
         return jax.enable_x64(True)

@@ -112,7 +112,8 @@ def attend(queries: Array, tokens: Array, W_Q: Array, W_K: Array, W_V: Array) ->
 def mixed_norm(matrix: ArrayLike, p: float, q: float) -> Array:
     """||M||_{p,q}: the q-norm, across columns, of the p-norm within each column; shape = leading axes.
 
-    `numpy.inf` is the largest entry. ||W||_{2,1} sums column norms, ||J||_{1,1} sums absolute entries.
+    `numpy.inf` is the largest entry. ||W||_{2,1} sums column norms, ||W||_{2,2} is Frobenius' norm, ||J||_{1,1} sums
+    absolute entries.
     """
     values = _matrix(matrix)
     for name, order in (("p", p), ("q", q)):

@@ -111,7 +111,7 @@ _HOMES = {
     ),
     "krogh.programs.automata": ("Automaton", "from_regex"),
     "krogh.programs.machines": ("Machine", "load_machine"),
-    "krogh.theory": ("predict",),
+    "krogh.theory": ("predict", "prediction"),
     "krogh.networks.automata": ("compile_automaton",),
     "krogh.networks.circuits": ("compile_circuit",),
     "krogh.networks.counting": ("compile_counting",),

@@ -32,6 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 from krogh.errors import KroghError, require, require_integer
 from krogh.networks.relu import HIGH, LOW, SLOPE, Affine, Array, Module, ReluNetwork, circuit_output, dense_parameters
 from krogh.programs.automata.automaton import Automaton, asymmetry, count_table, words_of_length
+from krogh.theory.numerics import softmax
 
 Words = NDArray[np.int32]
 
@@ -93,9 +94,7 @@ class CompiledCounting:
         own = len(rows) - 1
         tokens = np.hstack([words, np.full((len(words), 1), own, words.dtype)])
         scores = (rows @ self.head["K"] @ (cls @ self.head["Q"]))[tokens]
-        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-        weights /= weights.sum(axis=1, keepdims=True)
-        return np.einsum("bt,btk->bk", weights, (rows @ self.head["V"])[tokens])
+        return np.einsum("bt,btk->bk", softmax(scores), (rows @ self.head["V"])[tokens])
 
     def run(self, words: Words) -> Array:
         """F for a batch of words [batch, T] of symbol numbers: ±1 [batch]."""

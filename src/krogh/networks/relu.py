@@ -40,11 +40,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sparse
-import scipy.sparse.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import KroghError, require, require_integer
 from krogh.networks.weight_files import UNFIT, Weights, damaged, read_file, write_file
+from krogh.theory.numerics import operator_norm
 
 add_product: Callable[..., None] | None
 try:  # The routine behind `@`, which adds to an array that is there: `@` itself fetches memory for a new one every
@@ -56,9 +56,6 @@ except (ImportError, AttributeError):
     add_product = None
 
 Array = NDArray[np.float64]
-
-SMALL = 200
-"""Matrices of at most this many rows or columns have their norm taken densely."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,18 +98,6 @@ def over_chunks(work: Callable[[slice], None], total: int, size: int, workers: i
         return
     with ThreadPoolExecutor(workers) as pool:  # products and comparisons of arrays leave the interpreter free
         list(pool.map(work, chunks))
-
-
-def operator_norm(weight: sparse.csr_array) -> float:
-    """The largest singular value."""
-    if min(weight.shape) <= SMALL:
-        narrow = weight if weight.shape[0] <= weight.shape[1] else weight.T
-        gram = (narrow @ narrow.T).toarray()
-        return float(np.sqrt(max(np.linalg.eigvalsh(gram)[-1], 0.0)))
-    if not weight.nnz:
-        return 0.0
-    start = np.random.default_rng(0).normal(size=min(weight.shape))
-    return float(scipy.sparse.linalg.svds(weight, k=1, v0=start, return_singular_vectors=False)[0])
 
 
 KIND = "relu-network"

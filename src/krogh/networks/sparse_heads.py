@@ -54,7 +54,7 @@ from krogh.models.attention import attention_head
 from krogh.networks.handmade import Array
 from krogh.tasks.bases import RESERVED, Basis, basis, required_dimension
 from krogh.tasks.shattering import binary_digits, shattering_inputs
-from krogh.theory.numerics import double_precision
+from krogh.theory.numerics import double_precision, softmax
 from krogh.theory.prediction import check_open, is_number
 
 
@@ -65,8 +65,7 @@ def truncated_softmax(scores: ArrayLike, kept: ArrayLike | None = None) -> Array
         mask = np.asarray(kept, bool)
         require(np.all(np.any(mask, axis=-1)), "a softmax needs a position to keep; got none")
         z = np.where(mask, z, -np.inf)
-    weights = np.exp(z - np.max(z, axis=-1, keepdims=True))
-    return np.asarray(weights / np.sum(weights, axis=-1, keepdims=True))
+    return softmax(z)
 
 
 def truncation_deviation(scores: ArrayLike, kept: ArrayLike) -> Array:

@@ -29,7 +29,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from scipy import stats
 
 from krogh.engine import Trials, sweep
@@ -54,9 +53,7 @@ from krogh.probes.features.distance import margin_distance
 from krogh.probes.features.spectra import network_spectrum
 from krogh.probes.margins import Margin
 from krogh.probes.spectra import IrrepPower
-from krogh.programs.groups import Group
-from krogh.theory.groups.characters import character_table
-from krogh.theory.groups.irreps import COMMUTANT, real_rows
+from krogh.theory.groups.irreps import irrep_kernels
 from krogh.theory.groups.maximum import sign_condition
 from krogh.theory.groups.problems import characters_of
 from krogh.theory.groups.weighted import offset_maximum
@@ -186,16 +183,6 @@ def seeds_of(plan: Plan) -> int:
     order, preset = plan.group.order, plan.preset
     pairs = order**2 if preset.batch is None else preset.batch
     return FEW_SEEDS if pairs * order * preset.width * preset.steps > LONG_WORK else MANY_SEEDS
-
-
-def irrep_kernels(group: Group) -> NDArray[np.float64]:
-    """κ_R(c) = (D/(e|G|)) χ_R(c) [irreps, n]: the identity's row of the projector onto each real irrep."""
-    return np.stack(
-        [
-            row.dimension / COMMUTANT[row.kind] / group.order * row.character[group.class_of]
-            for row in real_rows(character_table(group))
-        ]
-    )
 
 
 def criteria_of(theory: dict[str, Any]) -> Criteria:

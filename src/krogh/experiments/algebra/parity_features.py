@@ -33,7 +33,7 @@ from krogh.models.two_layer import PowerNetwork
 from krogh.networks.groups.arrays import Network as Arrays
 from krogh.networks.groups.arrays import PowerArrays
 from krogh.networks.groups.measures import cross_entropy, dataset_margin
-from krogh.probes.features.spectra import parity_structure
+from krogh.probes.features.parity import parity_structure
 from krogh.probes.margins import Margin
 from krogh.tasks.parity import ParityClasses
 from krogh.theory.groups.finite import FiniteLambda, finite_lambda

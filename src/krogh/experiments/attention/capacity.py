@@ -26,7 +26,7 @@ from krogh.networks.sparse_heads import truncation_bounds, truncation_deviation
 from krogh.theory.attention import lipschitz
 from krogh.theory.attention.capacity import depth_capacity, head_capacity, multi_head_capacity
 from krogh.theory.attention.covering import lagrangian_split
-from krogh.theory.numerics import mixed_norm, spectral_norm, token_norm, unit_ball
+from krogh.theory.numerics import mixed_norm, softmax, spectral_norm, token_norm, unit_ball
 
 STRAIGHT = 0.01
 """Of the rise of a bound over the range of T: how far from a line in log T it may be; its shares of ε move a little."""
@@ -251,7 +251,7 @@ def _softmax(random: np.random.Generator) -> float:
     T = int(random.integers(2, 8))
     a = np.exp(random.uniform(-2, 2)) * random.normal(size=T)
     b = a + np.exp(random.uniform(-6, 1)) * random.choice([-1.0, 1.0], size=T)
-    return _ratio(float(np.abs(lipschitz.softmax(a) - lipschitz.softmax(b)).sum()), lipschitz.softmax_bound(a, b))
+    return _ratio(float(np.abs(softmax(a) - softmax(b)).sum()), lipschitz.softmax_bound(a, b))
 
 
 def _jacobian(random: np.random.Generator) -> float:

@@ -27,6 +27,7 @@ from krogh.lab.experiment import Measures
 from krogh.networks.sparse_functions import head_alone
 from krogh.networks.sparse_heads import sparse_head, sufficient_dimension
 from krogh.tasks.bases import RESERVED, basis
+from krogh.theory.numerics import softmax
 
 MODES = {"printed": figures.VERMILLION, "dual": figures.BLUE}
 ORDER_ONE = 0.5

@@ -30,8 +30,7 @@ from krogh.lab.experiment import Measures
 from krogh.lab.fits import exponent
 from krogh.networks.tokens.interpolator import Overfitting, token_interpolator
 from krogh.networks.tokens.storage import token_storage
-from krogh.theory.tokens.covering import parameter_norm, state_norms
-from krogh.theory.tokens.recurrent import norm_exponent, recurrent_width, sign_storage
+from krogh.theory.tokens.recurrent import norm_exponent, parameter_norm, recurrent_width, sign_storage, state_norms
 
 PROPOSED = "proposed; expected from Theorem 9"
 EXECUTED = 3

@@ -29,6 +29,7 @@ from krogh.programs.groups import Group
 from krogh.theory.groups.maximum import max_margin_parity
 from krogh.theory.groups.problems import ParityProblem, Problem, problem_of
 from krogh.theory.groups.weighted import offset_maximum
+from krogh.theory.numerics import spectral_norm
 
 Array = NDArray[np.float64]
 
@@ -168,7 +169,7 @@ def _parity_flattening(problem: ParityProblem, q: Array) -> float:
     tensor = np.zeros((left, right))
     for index, inputs in cube_blocks(n, left):
         tensor += _powers(inputs, -(-k // 2)).T @ (weights[index, None] * _powers(inputs, k // 2))
-    largest = float(np.linalg.norm(tensor, ord=2))
+    largest = float(spectral_norm(tensor))
     return math.sqrt(2) * largest * math.exp(k / 2 * math.log(k) - (k + 1) / 2 * math.log(k + 1))
 
 

@@ -421,8 +421,7 @@ def quantiles(
         position = np.maximum(numbers[q], 0)
         rule = f"order statistics, {count} trials"
         least, most = np.minimum(known[position], below[position + 1]), below[position + 1]
-        value = float(ordered[quantile_rank(count, q) - 1])
-        found.append(Estimate(value, least, most, {name: count}, rule, floor))
+        found.append(Estimate(quantile(ordered, q), least, most, {name: count}, rule, floor))
     return found
 
 

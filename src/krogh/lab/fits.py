@@ -222,15 +222,6 @@ def elbow(curve: Curve) -> Elbow:
     return Elbow(lower, upper, upper - lower, len(reached))
 
 
-def local_slopes(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
-    """Geometric midpoints of neighbouring finite points, and the slopes of log y on log x between them."""
-    u, v = np.asarray(x, float), np.asarray(y, float)
-    require(np.all(np.diff(u) > 0), f"local slopes need increasing x; got x={u.tolist()}")
-    kept = np.isfinite(v)
-    u, v = np.log(u[kept]), np.log(v[kept])
-    return np.exp((u[1:] + u[:-1]) / 2), np.diff(v) / np.diff(u)
-
-
 def line_slope(x: ArrayLike, y: ArrayLike) -> float:
     """The slope of the line through points that are not estimated, by least squares; NaN of fewer than two."""
     u, v = np.asarray(x, float), np.asarray(y, float)

@@ -314,18 +314,19 @@ def largest(values: ArrayLike, *, sample: Hashable | None = None, trials: int | 
 
     They rest on a trial each, unless `trials` says otherwise: inputs executed, say.
     """
-    numbers = np.asarray(values, np.float64).ravel()
-    found = float(np.max(numbers)) if numbers.size else math.nan
-    count = numbers.size if trials is None else trials
-    return exact(found, count, sample=sample_name(sample, numbers), rule=f"the largest of {numbers.size}")
+    return _extreme("largest", np.max, values, sample, trials)
 
 
 def least(values: ArrayLike, *, sample: Hashable | None = None, trials: int | None = None) -> Estimate:
     """The least of some numbers; otherwise as `largest`."""
+    return _extreme("least", np.min, values, sample, trials)
+
+
+def _extreme(word: str, pick: Any, values: ArrayLike, sample: Hashable | None, trials: int | None) -> Estimate:
     numbers = np.asarray(values, np.float64).ravel()
-    found = float(np.min(numbers)) if numbers.size else math.nan
+    found = float(pick(numbers)) if numbers.size else math.nan
     count = numbers.size if trials is None else trials
-    return exact(found, count, sample=sample_name(sample, numbers), rule=f"the least of {numbers.size}")
+    return exact(found, count, sample=sample_name(sample, numbers), rule=f"the {word} of {numbers.size}")
 
 
 def _student(values: Floats, name: str) -> Floats:

@@ -217,7 +217,7 @@ def elbow(curve: Curve) -> Elbow:
         nothing = unknown_estimate(f"{len(reached)} points were reached; two slopes need three")
         return Elbow(nothing, nothing, nothing, len(reached))
     half = (len(reached) + 1) // 2
-    halves = reached._taken(range(half)), reached._taken(range(len(reached) - half, len(reached)))
+    halves = reached.take(range(half)), reached.take(range(len(reached) - half, len(reached)))
     lower, upper = (exponent(part) for part in halves)
     return Elbow(lower, upper, upper - lower, len(reached))
 

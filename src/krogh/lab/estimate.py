@@ -138,9 +138,6 @@ class Estimate:
         """Whether `x` lies in the closed interval [low, high]."""
         return self.low <= x <= self.high
 
-    def overlaps(self, other: Estimate) -> bool:
-        return self.low <= other.high and other.low <= self.high
-
     def __str__(self) -> str:
         return f"{self.value:.4g}" if self.exact else f"{self.value:.4g} {interval(self.low, self.high, digits=4)}"
 

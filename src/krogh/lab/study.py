@@ -82,8 +82,7 @@ class PlannedStudy:
             progress = Progress(sum(len(cohort) for cohort in self.cohorts))
             search = self.experiment.search(self.settings, self.cohorts)
             try:
-                kept = folder if self.weights else None
-                train_missing(self.cohorts, self.ids, store, usage, progress, show, kept, search)
+                train_missing(self.cohorts, self.ids, store, usage, progress, show, self._weights_folder, search)
                 status = "complete"
             except KeyboardInterrupt:
                 status = "interrupted"
@@ -107,6 +106,10 @@ class PlannedStudy:
                 summary["seconds"] = round(time.perf_counter() - begun, 3)
             return _conclude(self.experiment, Tables(self.settings, _tables(folder), self.scale), folder, summary)
 
+    @property
+    def _weights_folder(self) -> Path | None:
+        return self.folder / "weights" if self.weights else None
+
     def _write_trials(self, records: pl.DataFrame) -> None:
         """The study's table: the trials' records and fields, in the order of the cohorts."""
         tables = [_table(cohort, own, records) for cohort, own in zip(self.cohorts, self.ids, strict=True)]
@@ -126,7 +129,7 @@ class PlannedStudy:
             self.scale,
             cohorts=self.cohorts,
             ids=self.ids,
-            weights_folder=self.folder / "weights" if self.weights else None,
+            weights_folder=self._weights_folder,
         )
         place, names = self.folder / "measures", []
         if not known and place.is_dir():

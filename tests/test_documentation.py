@@ -59,6 +59,8 @@ def test_definitions_are_taken_whole_and_nothing_else(tmp_path):
     )
     found = script("include").definitions(file)
     assert found == "@decorated(\n    1\n)\nclass A:\n    x = 1\n\n\ndef f():\n    return 2"
+    file.write_text("import os\nfrom math import (\n    pi,\n)\n\n# A circle.\ny = pi\n")
+    assert script("include").definitions(file) == "# A circle.\ny = pi", "of a file without definitions, what it does"
 
 
 def test_the_picture_of_imports_is_that_of_the_source():

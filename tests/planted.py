@@ -96,7 +96,7 @@ def curve_steps(cohort: Trials) -> np.ndarray:
 
 
 def verdicts(experiment: Experiment[Any], tables: Tables[Any]) -> dict[str, str]:
-    return {claim.name: claim.verdict for claim in experiment.judged(tables)}
+    return {claim.name: claim.verdict for claim in experiment.judge(tables)}
 
 
 def drawn(experiment: Experiment[Any], tables: Tables[Any], *, empty: bool = False) -> dict[str, pl.DataFrame]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import wait
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 
 import krogh
-from krogh.engine import Trials, compiling, lane, run_cohort
+from krogh.engine import Trials, compiling, executor, lane, run_cohort
 from krogh.engine.checking import OUTCOMES
 from krogh.engine.memory import Plan
 from krogh.values import replaced
@@ -121,15 +120,9 @@ def in_blocks() -> Plan:
     return Plan(32, 16)
 
 
-@pytest.fixture(scope="session")
-def running() -> Any:
-    """The module that runs lanes (as an attribute of the package, its name stands for `krogh.run`)."""
-    return importlib.import_module("krogh.engine.executor")
-
-
 @pytest.fixture
-def one_lane(running: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "lanes_here", lambda: jax.local_devices()[:1])
+def one_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "lanes_here", lambda: jax.local_devices()[:1])
 
 
 @pytest.fixture
@@ -138,7 +131,7 @@ def tail_ready(base: krogh.Trial, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lane, "RUNG", 4)
     monkeypatch.setattr(lane, "LEAST_RUNG", 4)
     template = krogh.stack([base])[0].fitted().template
-    compiling.requested(template, Plan(4, 4), jax.local_devices()[0])[0].result()
+    compiling.request_program(template, Plan(4, 4), jax.local_devices()[0])[0].result()
 
 
 @pytest.fixture

@@ -37,9 +37,9 @@ def test_a_device_agrees_with_itself(cohort, cpu):
 
 def trained_otherwise(monkeypatch, change):
     """Programs of all blocks but the reference's end with `change` of the weights."""
-    right = compiling.requested
+    right = compiling.request_program
 
-    def requested(template, plan, device):
+    def request_program(template, plan, device):
         future, first = right(template, plan, device)
         if plan == Plan(3, 1):  # the reference's
             return future, first
@@ -56,7 +56,7 @@ def trained_otherwise(monkeypatch, change):
 
         return Done(), first
 
-    monkeypatch.setattr("krogh.engine.lane.requested", requested)
+    monkeypatch.setattr("krogh.engine.lane.request_program", request_program)
 
 
 @pytest.mark.parametrize("wrong", [1.1, float("nan")])

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import krogh
-from krogh.engine import Usage, run_cohort
+from krogh.engine import Usage, executor, run_cohort
 from krogh.engine.lane import Lane
 
 
@@ -18,18 +18,18 @@ def many(base):
 
 
 @pytest.fixture
-def lanes(running, monkeypatch):
+def lanes(monkeypatch):
     """The lanes that were started; all must have ended when a test is over."""
     started = []
     plain = threading.Thread
 
     def thread(*arguments, **options):
         made = plain(*arguments, **options)
-        if options.get("target") is running._work:
+        if options.get("target") is executor._work:
             started.append(made)
         return made
 
-    monkeypatch.setattr(running.threading, "Thread", thread)
+    monkeypatch.setattr(executor.threading, "Thread", thread)
     yield started
     assert started and not any(lane.is_alive() for lane in started)
 
@@ -55,17 +55,17 @@ def test_an_interrupt_in_the_consumer_stops_the_lanes(many, one_by_one, lanes):
         consume()
 
 
-def test_an_interrupt_while_waiting_stops_the_lanes(many, one_by_one, lanes, running, monkeypatch):
+def test_an_interrupt_while_waiting_stops_the_lanes(many, one_by_one, lanes, monkeypatch):
     gotten = []
 
-    class Interrupted(running.queue.Queue):
+    class Interrupted(executor.queue.Queue):
         def get(self, block=True, timeout=None):
             gotten.append(super().get(block, timeout))
             if len(gotten) == 3:
                 raise KeyboardInterrupt
             return gotten[-1]
 
-    monkeypatch.setattr(running.queue, "Queue", Interrupted)
+    monkeypatch.setattr(executor.queue, "Queue", Interrupted)
     with pytest.raises(KeyboardInterrupt):
         list(run_cohort(many, plan_override=one_by_one))
 
@@ -82,7 +82,7 @@ def test_a_slow_consumer_gets_everything(base, one_by_one, lanes):
 
 
 @pytest.mark.parametrize("method", ["__post_init__", "refill", "advance"])
-def test_an_error_in_a_lane_reaches_the_caller(many, one_by_one, lanes, running, monkeypatch, method):
+def test_an_error_in_a_lane_reaches_the_caller(many, one_by_one, lanes, monkeypatch, method):
     calls = []
 
     def wrong(self, *arguments):
@@ -99,7 +99,7 @@ def test_an_error_in_a_lane_reaches_the_caller(many, one_by_one, lanes, running,
         list(run_cohort(many, plan_override=one_by_one))
 
 
-def test_nothing_starts_before_the_first_record_is_asked_for(many, running, monkeypatch):
-    monkeypatch.setattr(running, "Lane", None)
+def test_nothing_starts_before_the_first_record_is_asked_for(many, monkeypatch):
+    monkeypatch.setattr(executor, "Lane", None)
     records = run_cohort(many)
     records.close()

@@ -10,7 +10,7 @@ import pytest
 
 import krogh
 from krogh import registry
-from krogh.engine import Usage, compiling
+from krogh.engine import Usage, compiling, executor
 from krogh.engine.memory import Plan, plan
 
 
@@ -56,22 +56,22 @@ def test_one_value_and_twenty_values_cost_the_same(base, xla_compilations):
 
 
 @pytest.mark.slow
-def test_a_program_may_be_prepared_beforehand(running, xla_compilations):
+def test_a_program_may_be_prepared_beforehand(xla_compilations):
     (cohort,) = krogh.stack([trial(6)])
-    template, device = cohort.fitted().template, running.lanes_here()[0]
-    program, first = compiling.requested(template, plan(template, 1, device), device)
+    template, device = cohort.fitted().template, executor.lanes_here()[0]
+    program, first = compiling.request_program(template, plan(template, 1, device), device)
     program.result()
-    assert first and not compiling.requested(template, plan(template, 1, device), device)[1]
+    assert first and not compiling.request_program(template, plan(template, 1, device), device)[1]
     usage = Usage()
     krogh.run(cohort, usage=usage)
     assert usage.compilations == 0 and len(xla_compilations) == 1
 
 
 @pytest.mark.slow
-def test_coming_cohorts_are_prepared_while_the_first_trains(running, monkeypatch):
+def test_coming_cohorts_are_prepared_while_the_first_trains(monkeypatch):
     """Every program is asked for before the first trial of its cohort is needed, four lanes ahead."""
     asked, opened = [], []
-    real_request, real_lane = running.requested, running.Lane
+    real_request, real_lane = executor.request_program, executor.Lane
 
     def request(template, *rest):
         asked.append(template)
@@ -81,10 +81,10 @@ def test_coming_cohorts_are_prepared_while_the_first_trains(running, monkeypatch
         opened.append(len(asked))
         return real_lane(cohort, *rest)
 
-    monkeypatch.setattr(running, "requested", request)
-    monkeypatch.setattr(running, "Lane", lane)
+    monkeypatch.setattr(executor, "request_program", request)
+    monkeypatch.setattr(executor, "Lane", lane)
     cohorts = [cohort for n in (4, 5, 6) for cohort in krogh.stack([trial(n)])]
-    list(running.run_cohorts(cohorts, [np.arange(1)] * 3))
+    list(executor.run_cohorts(cohorts, [np.arange(1)] * 3))
     assert opened[0] >= 2, "the second program was asked for before the first cohort's lane opened"
 
 
@@ -130,5 +130,5 @@ def test_the_compiler_is_told_the_options(base, monkeypatch):
     monkeypatch.setattr(compiling, "compiler_options", lambda *call: asked.append(call) or {"xla_no_such_option": 1})
     size, cpu = Plan(2, 1), jax.local_devices()[0]
     with pytest.raises(Exception, match="xla_no_such_option"):
-        compiling.requested(base, size, cpu)[0].result()
+        compiling.request_program(base, size, cpu)[0].result()
     assert [call[1:] for call in asked] == [(size, cpu)]

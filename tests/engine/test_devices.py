@@ -12,12 +12,12 @@ import pytest
 import krogh
 
 SCRIPT = """
-import importlib, json, threading
+import json, threading
 import jax, krogh
+from krogh.engine import executor
 from krogh.engine.lane import Lane
 from krogh.engine.memory import Plan
 
-running = importlib.import_module("krogh.engine.executor")
 assert len(jax.local_devices()) == 4
 together, used = threading.Barrier(4, timeout=120), set()
 
@@ -31,7 +31,7 @@ class Spied(Lane):
         used.add(self.device.id)
         return super().advance()
 
-running.Lane = Spied
+executor.Lane = Spied
 training = krogh.Training(
     optimiser=krogh.Sgd(rate=0.1),
     regime=krogh.Online(batch_size=8),
@@ -40,7 +40,7 @@ training = krogh.Training(
 trial = krogh.Trial(krogh.Parity(n=6, k=2), krogh.Mlp(width=8, output_bias=True), training)
 (cohort,) = krogh.sweep(trial, seed=range(64))
 rows = {}
-for part in running.run_cohort(cohort, keep_weights=True, plan_override=Plan(4, 1)):
+for part in executor.run_cohort(cohort, keep_weights=True, plan_override=Plan(4, 1)):
     for place, position in enumerate(part.position.tolist()):
         assert position not in rows
         bits = part.loss[place].tobytes() + part.weights["W"][place].tobytes()

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import krogh
-from krogh.engine import Usage
+from krogh.engine import Usage, executor
 from krogh.engine.lane import Lane, Waiting
 from krogh.engine.memory import Plan
 from krogh.values import replaced
@@ -31,7 +31,7 @@ def one_after_the_other(train, heavy_tailed, one_by_one):
 
 
 @pytest.fixture
-def plans(running, monkeypatch):
+def plans(monkeypatch):
     """The plan of every chunk that a lane trains."""
     seen = []
 
@@ -40,7 +40,7 @@ def plans(running, monkeypatch):
             seen.append(self.plan)
             return super().advance()
 
-    monkeypatch.setattr(running, "Lane", Spied)
+    monkeypatch.setattr(executor, "Lane", Spied)
     return seen
 
 
@@ -97,7 +97,7 @@ def test_the_queue_hands_out_each_trial_once(count, shares, wishes, random):
         taken = waiting.take(wish)
         assert 1 <= len(taken) <= wish
         if rounds < 20 and random.random() < 0.3:
-            waiting.give_back(taken)  # ran out of memory
+            waiting.add(taken)  # ran out of memory
         else:
             done += taken.tolist()
         rounds += 1

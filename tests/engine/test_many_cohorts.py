@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import krogh
-from krogh.engine import Usage, run_cohort, run_cohorts
+from krogh.engine import Usage, executor, run_cohort, run_cohorts
 from krogh.engine.lane import Lane, Waiting
 from krogh.values import replaced
 
@@ -91,24 +91,24 @@ def test_nothing_to_train_ends_at_once(cohorts):
 
 
 @pytest.fixture
-def workers(running, monkeypatch):
+def workers(monkeypatch):
     """The threads that were started; all must have ended when a test is over."""
     started, plain = [], threading.Thread
 
     def thread(*arguments, **options):
         made = plain(*arguments, **options)
-        if options.get("target") is running._work:
+        if options.get("target") is executor._work:
             started.append(made)
         return made
 
-    monkeypatch.setattr(running.threading, "Thread", thread)
+    monkeypatch.setattr(executor.threading, "Thread", thread)
     yield started
     assert started and not any(worker.is_alive() for worker in started)
 
 
-def test_cohorts_share_the_workers(cohorts, workers, running):
+def test_cohorts_share_the_workers(cohorts, workers):
     list(run_cohorts(cohorts, [np.arange(len(cohort)) for cohort in cohorts]))
-    assert len(workers) <= len(running.lanes_here())
+    assert len(workers) <= len(executor.lanes_here())
 
 
 @pytest.mark.parametrize("method", ["__post_init__", "refill", "advance"])
@@ -139,7 +139,7 @@ def test_closing_the_iterator_stops_every_cohort(base, workers):
     assert next(records, None) is None
 
 
-def test_running_out_of_memory_shrinks_the_lane_it_happened_in(cohorts, alone, running, monkeypatch):
+def test_running_out_of_memory_shrinks_the_lane_it_happened_in(cohorts, alone, monkeypatch):
     seen = Counter()
 
     class Failing(Lane):
@@ -150,7 +150,7 @@ def test_running_out_of_memory_shrinks_the_lane_it_happened_in(cohorts, alone, r
                 raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
             return super().advance()
 
-    monkeypatch.setattr(running, "Lane", Failing)
+    monkeypatch.setattr(executor, "Lane", Failing)
     usage = Usage()
     found, over = collected(run_cohorts(cohorts[:2], [np.arange(12), np.arange(7)], usage=usage))
     assert sorted(over) == [0, 1] and usage.splits >= 1
@@ -207,7 +207,7 @@ def test_what_waits_is_handed_out_once(actions, shares):
             inside |= set(fresh)
         elif action == "back":
             returned, outside = outside[:number], outside[number:]
-            waiting.give_back(np.asarray(returned, int))
+            waiting.add(np.asarray(returned, int))
             inside |= set(returned)
         else:
             left = waiting.left()

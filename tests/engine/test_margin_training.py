@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import time
 
@@ -11,16 +10,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from krogh.engine import Trial, run, stack, sweep
-from krogh.engine.executor import run_cohort
+from krogh.engine import Trial, executor, run, run_cohort, stack, sweep
 from krogh.engine.lane import Lane
 from krogh.engine.memory import Plan
 from krogh.models import PairNetwork, PowerNetwork
 from krogh.probes import FourierPower, Margin, NeuronCounts, NeuronEfficiency, NeuronShares
 from krogh.tasks import GroupComposition, ParityClasses
 from krogh.training import NeuronNorm, Online, Population, Sgd, Stopping, Training, doublings
-
-running = importlib.import_module("krogh.engine.executor")
 
 Z11, PARITY3, S3 = 8.2060994e-3, 0.5303301, 0.02360497  # γ*
 TOLERANCE = 1 + 1e-4
@@ -148,7 +144,7 @@ def test_whole_populations_take_turns_on_a_cpu(monkeypatch):
         self._advance = advance
 
     monkeypatch.setattr(Lane, "_open", spied)
-    monkeypatch.setattr(running, "lanes_here", lambda: jax.local_devices()[:1] * 2)
+    monkeypatch.setattr(executor, "lanes_here", lambda: jax.local_devices()[:1] * 2)
     for regime in (Population(), Online(16)):
         how = training(40, 0.05, (), NeuronNorm(1e-5), regime, check_every=20)
         (cohort,) = sweep(Trial(GroupComposition("S_3"), PairNetwork(10), how), seed=range(8))

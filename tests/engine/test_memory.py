@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import krogh
-from krogh.engine import Usage, compiling
+from krogh.engine import Usage, compiling, executor
 from krogh.engine.lane import Lane
 from krogh.engine.memory import CPU_SLOTS, GPU_BLOCKS, Plan, footprint, plan
 from krogh.values import replaced
@@ -90,9 +90,9 @@ def expected(train, base, one_by_one):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["advance", "refill"])
-def test_too_many_slots_are_halved_until_they_fit(train, expected, running, one_by_one, one_lane, monkeypatch, method):
+def test_too_many_slots_are_halved_until_they_fit(train, expected, one_by_one, one_lane, monkeypatch, method):
     cohort, records = expected
-    monkeypatch.setattr(running, "Lane", failing(lambda lane: lane.plan.slots > 1, method))
+    monkeypatch.setattr(executor, "Lane", failing(lambda lane: lane.plan.slots > 1, method))
     usage = Usage()
     retried = train(cohort, plan_override=one_by_one, usage=usage)
     assert usage.splits == 2  # 4, 2, 1 slots
@@ -102,7 +102,7 @@ def test_too_many_slots_are_halved_until_they_fit(train, expected, running, one_
     assert usage.executed_steps == usage.useful_steps == sum(record.steps for record in records.values())
 
 
-def test_a_lane_that_fails_midway_starts_its_trials_again(train, expected, running, one_by_one, monkeypatch):
+def test_a_lane_that_fails_midway_starts_its_trials_again(train, expected, one_by_one, monkeypatch):
     """Both lanes fail once after some chunks, with trials in flight and others already reported."""
     cohort, records = expected
     chunks, lock = {}, threading.Lock()
@@ -112,7 +112,7 @@ def test_a_lane_that_fails_midway_starts_its_trials_again(train, expected, runni
             chunks[id(lane.usage)] = chunks.get(id(lane.usage), 0) + 1
             return chunks[id(lane.usage)] == 3
 
-    monkeypatch.setattr(running, "Lane", failing(third_chunk))
+    monkeypatch.setattr(executor, "Lane", failing(third_chunk))
     usage = Usage()
     retried = train(cohort, plan_override=one_by_one, usage=usage)
     assert usage.splits >= 1
@@ -121,9 +121,9 @@ def test_a_lane_that_fails_midway_starts_its_trials_again(train, expected, runni
 
 
 @pytest.mark.slow
-def test_blocks_are_halved_too(train, expected, running, in_blocks, one_lane, monkeypatch):
+def test_blocks_are_halved_too(train, expected, in_blocks, one_lane, monkeypatch):
     cohort, records = expected
-    monkeypatch.setattr(running, "Lane", failing(lambda lane: lane.plan.block == in_blocks.block))
+    monkeypatch.setattr(executor, "Lane", failing(lambda lane: lane.plan.block == in_blocks.block))
     usage = Usage()
     retried = train(cohort, plan_override=in_blocks, usage=usage)
     assert usage.splits == 1
@@ -143,21 +143,21 @@ def test_a_program_that_is_too_large_to_compile_is_made_smaller(train, expected,
 
 
 @pytest.mark.parametrize("lanes", ["one", "all"])
-def test_when_one_trial_does_not_fit_the_error_says_so(train, expected, running, monkeypatch, lanes, request):
+def test_when_one_trial_does_not_fit_the_error_says_so(train, expected, monkeypatch, lanes, request):
     if lanes == "one":
         request.getfixturevalue("one_lane")
-    monkeypatch.setattr(running, "Lane", failing(lambda lane: True))
+    monkeypatch.setattr(executor, "Lane", failing(lambda lane: True))
     with pytest.raises(krogh.KroghError, match="one trial alone does not fit"):
         train(expected[0], plan_override=Plan(1, 1))
     assert not lanes_alive()
 
 
-def test_any_other_failure_of_the_device_reaches_the_caller(train, expected, running, one_by_one, monkeypatch):
+def test_any_other_failure_of_the_device_reaches_the_caller(train, expected, one_by_one, monkeypatch):
     class Broken(Lane):
         def advance(self):
             raise jax.errors.JaxRuntimeError("INTERNAL: the device has fallen off the bus")
 
-    monkeypatch.setattr(running, "Lane", Broken)
+    monkeypatch.setattr(executor, "Lane", Broken)
     with pytest.raises(jax.errors.JaxRuntimeError, match="fallen off the bus"):
         train(expected[0], plan_override=one_by_one)
     assert not lanes_alive()

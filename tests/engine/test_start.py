@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import krogh
-from krogh.engine import FINAL, Drawn, Given, Inherited, Pruning, Usage, Weights, run_cohorts
+from krogh.engine import FINAL, Drawn, Given, Inherited, Pruning, Usage, Weights, executor, run_cohorts
 from krogh.engine.inheriting import identity_of
 from krogh.engine.lane import Waiting
 from krogh.engine.memory import Plan
@@ -225,7 +225,7 @@ def test_parents_are_trained_before_their_children_whatever_their_order(short, p
 
 
 @pytest.mark.slow
-def test_children_of_many_parents_are_one_cohort_and_one_program(short, parent, running):
+def test_children_of_many_parents_are_one_cohort_and_one_program(short, parent):
     """Parents, shares and steps are data; each child has its own parent's weights."""
     parent = replaced(parent, "model.width", 7)  # of which no program has been compiled
     parents = krogh.sweep(parent, seed=range(3))
@@ -265,9 +265,9 @@ def test_identity_holds_the_parent_and_the_recipe(short, parent):
     assert len({identity_of(replaced(short, "start", start)) for start in starts}) == len(starts)
 
 
-def test_without_the_parents_weights_nothing_is_trained(short, parent, monkeypatch, running):
+def test_without_the_parents_weights_nothing_is_trained(short, parent, monkeypatch):
     child = replaced(short, "start", Inherited(parent))
-    monkeypatch.setattr(running, "_run_together", lambda *_: pytest.fail("trained"))
+    monkeypatch.setattr(executor, "_run_together", lambda *_: pytest.fail("trained"))
     with pytest.raises(KroghError, match=rf"the weights of trial {identity_of(parent)}, which are not at hand"):
         krogh.run([short, child])
     with pytest.raises(KroghError, match=rf"no weights are kept of trial {identity_of(parent)} at its end"):

@@ -123,7 +123,7 @@ def test_few_seeds_decide_what_no_seed_can_change():
 
 
 def test_a_margin_above_the_maximum_refutes_the_bounds_which_count_networks():
-    claims = ALTERNATIVES.judged(alternatives(cyclic_network, highest=1.001))
+    claims = ALTERNATIVES.judge(alternatives(cyclic_network, highest=1.001))
     refuted = {claim.name: claim.trials for claim in claims if claim.verdict == NOT_REPRODUCED}
     assert refuted == {"bound": 9, "noise-0-bound": 1, "noise-0.01-bound": 6, "noise-0.1-bound": 6}
 
@@ -216,7 +216,7 @@ def test_norms_as_in_the_reference_are_reproduced():
     curves = {"normalised_margin": lambda trial: [0.0, 0.0, gamma]}
     found = planted_tables(NORMS, NORMS.settings("laptop"), planted, curves)
     assert verdicts(NORMS, found) == dict.fromkeys(NORM_CLAIMS, REPRODUCED)
-    assert next(claim.trials for claim in NORMS.judged(found) if claim.name == "bound") == 18, "no γ* for ReLU"
+    assert next(claim.trials for claim in NORMS.judge(found) if claim.name == "bound") == 18, "no γ* for ReLU"
     data = drawn(NORMS, found)
     assert set(data) == {"norms", "curves", "distance"} and len(data["norms"]) == 24
     assert dict(data["norms"].group_by("kind").agg(pl.col("kept").first()).iter_rows()) == {

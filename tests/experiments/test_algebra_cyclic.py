@@ -152,14 +152,14 @@ def test_the_wrong_scale_shows_in_the_margin_and_the_loss_alone():
 def test_one_margin_above_the_maximum_refutes_the_bound(excess, verdict):
     for seeds in (6, 4):  # no number of seeds is too small to refute it
         assert verdicts(tables(seeds=seeds, highest=excess))["quadratic-bound"] == verdict
-    (bound,) = [claim for claim in EXPERIMENT.judged(tables()) if claim.name == f"Z_{P}-quadratic-bound"]
+    (bound,) = [claim for claim in EXPERIMENT.judge(tables()) if claim.name == f"Z_{P}-quadratic-bound"]
     assert bound.trials == 6
 
 
 def test_too_few_seeds_decide_nothing_but_the_bound():
     found = verdicts(tables(seeds=5))
     assert found.pop("quadratic-bound") == REPRODUCED and set(found.values()) == {INCONCLUSIVE}
-    assert "5 seeds; a verdict needs 6" in EXPERIMENT.judged(tables(seeds=5))[1].reason
+    assert "5 seeds; a verdict needs 6" in EXPERIMENT.judge(tables(seeds=5))[1].reason
 
 
 def test_networks_that_diverged_count_as_the_worst():

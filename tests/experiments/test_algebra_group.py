@@ -379,11 +379,11 @@ def test_two_seeds_decide_nothing_but_the_bound_and_divergence_is_no_success():
 
 def test_every_claim_rests_on_the_networks_that_were_trained():
     """No more: the bound is about twelve networks, with all their steps, and not thirteen."""
-    assert {claim.trials for claim in EXPERIMENT.judged(tables(planned("S_3"), seeds=12))} == {12}
+    assert {claim.trials for claim in EXPERIMENT.judge(tables(planned("S_3"), seeds=12))} == {12}
 
 
 def test_remarks_are_part_of_the_statements():
-    claims = EXPERIMENT.judged(tables(planned("D_6", width=20)))
+    claims = EXPERIMENT.judge(tables(planned("D_6", width=20)))
     assert all("fewer than the 38" in claim.statement for claim in claims)
 
 

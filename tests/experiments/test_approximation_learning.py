@@ -67,7 +67,7 @@ def test_sizes_that_are_never_reached_bound_from_below():
 
 
 def test_a_claim_rests_on_the_two_widths_that_it_compares():
-    claims = CircuitLearning().judged(tables({16: 100, 64: 100, 1024: 200}))
+    claims = CircuitLearning().judge(tables({16: 100, 64: 100, 1024: 200}))
     assert [claim.trials for claim in claims] == [2 * 8 * 40] * 2
 
 

@@ -51,7 +51,7 @@ def keep_initial_weights(cohorts: list[Trials], folder: Path, size: float = 1.0)
 
 
 def verdicts(experiment: Experiment[Any], tables: Tables[Any]) -> dict[str, str]:
-    claims = experiment.judged(tables)
+    claims = experiment.judge(tables)
     assert all(claim.source_value for claim in claims)
     return {claim.name: claim.verdict for claim in claims}
 

@@ -73,7 +73,7 @@ def tables_of(rate: Rate, experiment: Experiment[Any] = MAIN, scale: str = "lapt
 
 
 def claims(tables: Tables[Any], experiment: Experiment[Any] = MAIN) -> dict[str, Claim]:
-    return {claim.name: claim for claim in experiment.judged(tables)}
+    return {claim.name: claim for claim in experiment.judge(tables)}
 
 
 def verdicts(tables: Tables[Any], experiment: Experiment[Any] = MAIN) -> dict[str, str]:

@@ -151,7 +151,7 @@ def test_histogram_on_the_edge_is_inconclusive():
 def test_histogram_of_too_few_trials_is_inconclusive():
     results = results_of("parity/histogram", lognormal(1000), trials=999)
     assert verdicts("parity/histogram", results) == dict.fromkeys(HISTOGRAM, INCONCLUSIVE)
-    claims = EXPERIMENTS["parity/histogram"]().judged(results)
+    claims = EXPERIMENTS["parity/histogram"]().judge(results)
     assert {claim.trials for claim in claims} == {999}
     assert all("999 trials are too few" in claim.reason for claim in claims)
 
@@ -203,7 +203,7 @@ def test_scaling_finds_the_exponent_of_a_power_law():
     for k in (2, 3):
         exponent = power_law(by_k[k]).exponent
         assert exponent.contains(0.5 * k) and exponent.high - exponent.low < 0.2 and exponent.trials == 600
-    trials = {claim.name: claim.trials for claim in EXPERIMENTS["parity/scaling"]().judged(results)}
+    trials = {claim.name: claim.trials for claim in EXPERIMENTS["parity/scaling"]().judge(results)}
     assert trials["ii-straight-k2"] == 600 and trials["ii-steeper-k3"] == 1200
     (data,) = drawn("parity/scaling", results)
     assert len(data) == 12 and data["trials"].unique().to_list() == [100]

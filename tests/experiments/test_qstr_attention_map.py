@@ -117,7 +117,7 @@ def test_a_network_that_diverged_counts_as_the_worst_and_is_not_drawn():
     tables = planted(40.0, diverged=1)
     table = tables["scores"]
     assert table["block_energy"].to_list() == pytest.approx([0.0, 1.0, 1.0]) and table["error"][0] == np.inf
-    assert REPRODUCED not in {claim.verdict for claim in AttentionMap().judged(tables)}
+    assert REPRODUCED not in {claim.verdict for claim in AttentionMap().judge(tables)}
     assert tables["maps"]["value"].max() == pytest.approx(40.0)
 
 

@@ -46,7 +46,7 @@ def planted(
 
 
 def claims(tables: Tables[Any]) -> dict[str, Claim]:
-    return {claim.name: claim for claim in FIGURE.judged(tables)}
+    return {claim.name: claim for claim in FIGURE.judge(tables)}
 
 
 def data_of(experiment: Any, tables: Tables[Any]) -> pl.DataFrame:

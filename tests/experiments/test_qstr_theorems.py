@@ -390,7 +390,7 @@ def test_the_mean_of_the_slopes_is_the_slope_of_all_drawn():
 
 def test_the_competition_s_slope_is_that_of_its_crossings():
     tables = norm_tables(fitting=lambda n, length: n**1.3, storing=lambda length: 50 * length**0.9)
-    claims = norm_competition.NormCompetition().judged(Tables(NORMS, tables))
+    claims = norm_competition.NormCompetition().judge(Tables(NORMS, tables))
     found = next(claim for claim in claims if claim.name == "competition")
     crossings = norm_competition.crossing_samples(tables["fitting"], tables["storing"])
     expected = np.polyfit(np.log(NORMS.lengths), np.log(crossings), 1)[0]
@@ -405,7 +405,7 @@ def test_the_smoke_scale_executes_the_constructions():
     experiment = norm_competition.NormCompetition()
     settings = experiment.settings("smoke", {"samples": (4, 8), "lengths": (4, 8), "seeds": 1, "prompts": 50})
     tables = measured_tables(experiment, Results(pl.DataFrame(), settings))
-    claims = {claim.name: claim for claim in experiment.judged(tables)}
+    claims = {claim.name: claim for claim in experiment.judge(tables)}
     assert claims["overfitting-fits"].verdict == REPRODUCED and claims["overfitting-fits"].trials == 2
     drawn(experiment, tables)
 

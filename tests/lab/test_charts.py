@@ -63,10 +63,10 @@ def test_what_is_gathered_is_what_stands_on_the_axes():
         assert np.array_equal(own.select("x", "value").to_numpy(), drawn.get_xydata())
 
 
-def test_a_line_may_be_left_out_of_the_data_and_other_data_may_be_given():
+def test_other_data_may_be_given():
     made = chart()
-    made.panel().line([1, 2], [1, 2], "aside", data=False)
-    assert len(made.figure("").data) == 0 and len(made.panels[0].ax.lines) == 1
+    made.panel().line([1, 2], [1, 2], "aside")
+    assert len(made.figure("").data) == 2 and len(made.panels[0].ax.lines) == 1
     other = CURVE.table("n")
     assert made.figure("", other).data is other
 

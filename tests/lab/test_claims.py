@@ -11,9 +11,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from krogh.errors import KroghError
-from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, Claims, Threshold, json_number, judge, need
+from krogh.files import STUDY_SCHEMA
+from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, Claims, Threshold, judge, need
 from krogh.lab.estimate import Estimate, exact, mean, unknown_estimate
-from krogh.report.read import SCHEMA, read_study
+from krogh.numbers import json_number
+from krogh.report.read import read_study
 
 INF, NAN = math.inf, math.nan
 SIDES = ("above", "at_least", "below", "at_most")
@@ -176,9 +178,11 @@ def test_no_two_claims_have_one_name():
 @pytest.mark.parametrize("value", [0.5, INF, -INF, NAN])
 def test_a_claim_survives_json_and_the_report_reads_it(value, tmp_path):
     made = Claims("s")("name", "Statement.", interval(-INF, 2.0, value), "t", at_least=0.0)
-    text = json.dumps({"schema": SCHEMA, "claims": [made.as_json()]}, allow_nan=False)
+    text = json.dumps({"schema": STUDY_SCHEMA, "claims": [made.as_json()]}, allow_nan=False)
     (tmp_path / "claims.json").write_text(text)
-    (tmp_path / "study.json").write_text(f'{{"schema": {SCHEMA}, "name": "a", "title": "b", "status": "complete"}}')
+    (tmp_path / "study.json").write_text(
+        f'{{"schema": {STUDY_SCHEMA}, "name": "a", "title": "b", "status": "complete"}}'
+    )
     (read,) = read_study(tmp_path).claims
     assert read.value == (None if math.isnan(value) else value)
     assert (read.low, read.high, read.verdict, read.trials) == (-INF, 2.0, made.verdict, 7)

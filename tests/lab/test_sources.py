@@ -138,7 +138,7 @@ def test_names_of_krogh_lead_to_their_homes(write):
         """
     )
     found = set(made_of("own"))
-    homes = {"tasks.base", "tasks.parity", "models.recurrent", "training.presets", "engine.trial", "theory.prediction"}
+    homes = {"tasks.base", "tasks.parity", "models.recurrent", "training.training", "engine.trial", "theory.prediction"}
     assert {"own", *(f"krogh.{home}" for home in homes)} <= found
     assert (
         not {
@@ -154,14 +154,14 @@ def test_names_of_krogh_lead_to_their_homes(write):
 
 def test_a_trial_is_made_of_its_parts_and_of_the_engine(base_trial):
     found = trial_sources([base_trial])
-    wanted = ("tasks.parity", "models.mlp", "training.optimisers", "engine.round", "engine.run", "errors", "registry")
+    wanted = ("tasks.parity", "models.two_layer", "training.optimisers", "engine.round", "engine.executor", "errors")
     assert {f"krogh.{name}" for name in wanted} <= set(found)
-    strangers = ("lab.study", "models.transformer", "probes.margins", "engine.agreement", "tasks.groups")
+    strangers = ("lab.study", "models.transformer", "probes.margins", "engine.agreement", "tasks.token_regression")
     assert not {f"krogh.{name}" for name in strangers} & set(found)
     model, task = krogh.models.SparseTransformer.example()
     other = trial_sources([krogh.Trial(task, model)])
     said = changes(found, other)
-    assert "added: krogh.models.parts, krogh.models.transformer" in said and "changed" not in said
+    assert "added: krogh.models.transformer" in said and "changed" not in said
     probed = krogh.Trial(base_trial.task, base_trial.model, base_trial.training, probes=(krogh.Movement(),))
     assert set(trial_sources([probed])) > set(found) and "krogh.probes.progress" in trial_sources([probed])
     assert trial_sources(krogh.sweep(base_trial, seed=range(3))) == found

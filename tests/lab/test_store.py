@@ -10,9 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from krogh import files
 from krogh.errors import KroghError
+from krogh.files import RECORDS_SCHEMA, write_atomically, write_json
 from krogh.lab import store as stores
-from krogh.lab.store import META, SCHEMA, Store, write_atomically, write_json
+from krogh.lab.store import META, Store
 
 IDS = np.random.default_rng(0).integers(0, 2**63, 60, dtype=np.uint64) * 2 + 1
 
@@ -159,7 +161,7 @@ def test_when_writing_fails_the_old_file_is_whole_and_nothing_else_is_left(fille
     def fail(_):
         raise obstacle
 
-    monkeypatch.setattr(stores.os, "fsync", fail)
+    monkeypatch.setattr(files.os, "fsync", fail)
     for action in (
         lambda: write_json(filled.folder / "study.json", {"a": 2}),
         lambda: write_atomically(filled.folder / "new", b"new"),
@@ -229,12 +231,12 @@ def test_a_foreign_parquet_file_is_refused(filled, contents):
     refused(filled, contents, "aa-mine.parquet was not written by krogh")
 
 
-@pytest.mark.parametrize("schema", [SCHEMA + 1, SCHEMA - 1, None, "2"])
+@pytest.mark.parametrize("schema", [RECORDS_SCHEMA + 1, RECORDS_SCHEMA - 1, None, "2"])
 def test_another_schema_is_refused(filled, contents, schema, monkeypatch):
-    monkeypatch.setattr(stores, "SCHEMA", schema)
+    monkeypatch.setattr(stores, "RECORDS_SCHEMA", schema)
     filled.add_part("cc", records([59]))
     monkeypatch.undo()
-    refused(filled, contents, f"has schema {schema}; this krogh reads schema {SCHEMA}")
+    refused(filled, contents, f"has schema {schema}; this krogh reads schema {RECORDS_SCHEMA}")
 
 
 @pytest.mark.parametrize("note", ["", "not json", "[]", "[1, 2]", "3", "null", json.dumps("text")])

@@ -19,11 +19,11 @@ from polars.testing import assert_frame_equal
 
 from krogh.engine import sweep
 from krogh.errors import KroghError
-from krogh.lab import Results, collecting, run_study, study
-from krogh.lab.folder import SCHEMA, locked
+from krogh.files import STUDY_SCHEMA, lock
+from krogh.lab import Results, run_study, study, training
 from krogh.lab.store import Store
 from krogh.lab.study import judge_study, plan_study
-from krogh.lab.weights import read_weights, weight_ids, write_weights
+from krogh.lab.weights import WeightsFolder, write_weights
 from krogh.registry import TASKS
 from krogh.report import write_report
 from krogh.report.read import read_study
@@ -39,13 +39,13 @@ def table_of(folder: Path) -> pl.DataFrame:
 def trained(monkeypatch) -> list[np.ndarray]:
     """Identities handed to the engine from here on, a list entry per cohort."""
     asked: list[np.ndarray] = []
-    engine = collecting.run_cohorts
+    engine = training.run_cohorts
 
     def counted(cohorts, positions, **options):
         asked.extend(cohort.ids()[own] for cohort, own in zip(cohorts, positions, strict=True))
         return engine(cohorts, positions, **options)
 
-    monkeypatch.setattr(collecting, "run_cohorts", counted)
+    monkeypatch.setattr(training, "run_cohorts", counted)
     return asked
 
 
@@ -97,7 +97,7 @@ def test_the_folder_holds_what_the_documentation_says_and_no_more(reference):
 
 def test_verdicts_are_those_of_the_experiment(reference):
     written = json.loads((reference.folder / "claims.json").read_text())
-    assert written == {"schema": SCHEMA, "claims": [claim.as_json() for claim in reference.claims]}
+    assert written == {"schema": STUDY_SCHEMA, "claims": [claim.as_json() for claim in reference.claims]}
 
 
 # --- resuming -----------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def test_running_again_trains_nothing_and_answers_the_same(copied, reference, ti
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, RuntimeError])
 def test_an_interrupted_study_goes_on_where_it_stopped(stop, reference, tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(collecting, "FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr(training, "FLUSH_SECONDS", 0.0)
     asked = trained(monkeypatch)
 
     def interrupt(progress):
@@ -152,26 +152,27 @@ CRASHING = """
 import os, signal, sys
 from pathlib import Path
 import tiny_lab
-from krogh.lab import collecting, store, study
+from krogh import files
+from krogh.lab import store, study, training
 
 out, point = sys.argv[1:]
-collecting.FLUSH_SECONDS = 0.0
+training.FLUSH_SECONDS = 0.0
 
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
 show = lambda progress: None
 if point == "first write":
-    store.os.fsync = die
+    files.os.fsync = die
 elif point == "between batches":
     show = lambda progress: progress.done >= 12 and die()
 elif point == "half a file":
-    whole = store.write_parquet
+    whole = store._sink
     def half(path, *rest):
         whole(path, *rest)
         path.write_bytes(path.read_bytes()[:500])
         die()
-    store.write_parquet = half
+    store._sink = half
 elif point == "after a merge":
     remove = Path.unlink
     def unlink(path, **options):
@@ -185,7 +186,7 @@ study.run_study(tiny_lab.Tiny(), "smoke", out, show=show)
 def test_killed_at_the_worst_moments_and_resumed(reference, tiny, tmp_path, monkeypatch):
     """Each run picks up after the kill before it; the table is that of a run that was never killed."""
     folder = tmp_path / "tiny" / "parity"
-    environment = os.environ | {"PYTHONPATH": str(PLUGIN)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(PLUGIN), *sys.path])}
     grown = []
     for point in ("first write", "between batches", "half a file", "after a merge"):
         ended = subprocess.run(
@@ -270,7 +271,7 @@ def test_labels_are_columns_and_networks_are_found_by_them(weighed, tiny):
     networks = list(results.networks(size=8, seed=3))
     assert len(networks) == 1 and networks[0].seed == 3 and not list(results.networks(size=12))
     (network,) = networks
-    stored = read_weights(kept.folder / "weights", network.row["id"])
+    stored = WeightsFolder(kept.folder / "weights")(network.row["id"])
     assert all(np.array_equal(network.final[name], stored[name]) for name in stored)
     assert np.array_equal(network.initial["W"], network.trial.initial_params()["W"])
     assert len(list(results.networks())) == 8
@@ -474,13 +475,13 @@ def test_the_weights_are_those_the_accuracy_was_measured_with(weighed):
     table = table_of(kept.folder)
     assert set(table["outcome"]) == {"converged", "failed"}
     for trial, identity, accuracy in zip(cohort, table["id"], table["accuracy"], strict=True):
-        params = {name: jnp.asarray(array) for name, array in read_weights(kept.folder / "weights", identity).items()}
+        params = {name: jnp.asarray(array) for name, array in WeightsFolder(kept.folder / "weights")(identity).items()}
         assert {name: array.shape for name, array in params.items()} == {"W": (8, 8), "b": (8,), "u": (8,)}
         examples = trial.validation()
         right = trial.task.correct(trial.model.predict(params, examples.x), examples.truth)
         assert float(np.mean(right)) == pytest.approx(accuracy, abs=1e-7)
         assert not np.array_equal(params["W"], trial.initial_params()["W"])
-    assert sorted(weight_ids(kept.folder / "weights")) == sorted(table["id"])
+    assert sorted(WeightsFolder(kept.folder / "weights").ids()) == sorted(table["id"])
     assert all(path.suffix == ".safetensors" for path in (kept.folder / "weights").iterdir())
 
 
@@ -488,10 +489,10 @@ def test_weights_that_are_not_there(weighed, tmp_path):
     kept, *_ = weighed
     for folder in (kept.folder / "weights", tmp_path):
         with pytest.raises(KroghError, match="no weights of trial 1 in"):
-            read_weights(folder, 1)
+            WeightsFolder(folder)(1)
     (tmp_path / "bad.safetensors").write_bytes(b"bad")
     with pytest.raises(KroghError, match=r"bad\.safetensors is damaged"):
-        weight_ids(tmp_path)
+        WeightsFolder(tmp_path).ids()
     with pytest.raises(KroghError, match="may not be called 'id'"):
         write_weights(tmp_path / "new", np.arange(1, dtype=np.uint64), {"id": np.zeros((1, 2))})
     assert not (tmp_path / "new").exists()
@@ -523,7 +524,7 @@ for seeds in (2_000, 20_000):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is counted in other units elsewhere")
 def test_peak_memory_per_trial_is_a_few_kilobytes(tmp_path):
     """A row is about 200 bytes; it is there a few times over while parts become a file and a file a table."""
-    environment = os.environ | {"PYTHONPATH": str(PLUGIN)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(PLUGIN), *sys.path])}
     command = [sys.executable, "-c", MEASURING, tmp_path]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     few, many = (1024 * int(line) for line in ended.stdout.split())
@@ -533,7 +534,7 @@ def test_peak_memory_per_trial_is_a_few_kilobytes(tmp_path):
 def test_a_second_process_is_kept_out(tiny, tmp_path):
     folder = tmp_path / "out" / tiny.Tiny.name
     folder.mkdir(parents=True)
-    with locked(folder), pytest.raises(KroghError, match="is being written by another process"):
+    with lock(folder), pytest.raises(KroghError, match="is being written by another process"):
         run_study(tiny.Tiny(), "smoke", tmp_path / "out")
     assert not list(folder.iterdir())
 

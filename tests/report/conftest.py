@@ -6,56 +6,14 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
+import drawings
 import pytest
 
-from krogh.lab import figures
-from krogh.report.read import SCHEMA
+from krogh.files import STUDY_SCHEMA
 
 Builder = Callable[..., Path]
-
-
-def draw_scaling(folder: Path) -> None:
-    """A curve family with bands, direct labels, a censored point and a source note."""
-    fig, ax = figures.new_figure("SGD learns an (n, k)-parity in a number of steps polynomial in n")
-    n = np.array([10, 15, 20, 30, 45, 60])
-    for k, color in zip((2, 3, 4), figures.PALETTE, strict=False):
-        value = 3.0 * n ** (0.55 * k)
-        high = 1.35 * value
-        if k == 4:
-            value[-1] = high[-1] = high[-2] = np.inf
-        figures.interval_band(ax, n, value / 1.3, value, high, color=color)
-        figures.direct_label(ax, n, value, f"k = {k}", color=color)
-    figures.log_axis_labels(ax, "x", values=n)
-    figures.log_axis_labels(ax, "y")
-    ax.set(xlabel="input length n", ylabel="median convergence time (steps)")
-    figures.source_note(fig, "dissertation, Figure 5.1 right")
-    figures.save(fig, folder / "figures", "scaling")
-    (folder / "figures" / "scaling.csv").write_text("n,k,steps\n10,2,38\n")
-
-
-def draw_styled(folder: Path) -> None:
-    """The same as `draw_scaling`, whatever the reader's own settings are."""
-    with figures.style():
-        draw_scaling(folder)
-
-
-def draw_panels(folder: Path) -> None:
-    """A wide figure with two panels and the source's value beside ours."""
-    fig, axes = figures.new_figure("Progress is hidden in the loss and visible in the Fourier gap", width=9.0, ncols=2)
-    step = np.arange(0, 1000, 10)
-    axes[0].plot(step, 0.5 / (1 + np.exp((step - 700) / 30)), label="error")
-    axes[1].plot(step, np.minimum(1.0, step / 800) ** 2, color=figures.VERMILLION, label="Fourier gap")
-    for ax, name in zip(axes, ("test error", "Fourier gap"), strict=True):
-        ax.set(xlabel="step", ylabel=name)
-    figures.source_line(axes[1], 0.8, "source: 0.80")
-    figures.legend(axes[0])
-    figures.source_note(axes[0], "dissertation, Figure 5.3")
-    figures.save(fig, folder / "figures", "progress")
-    (folder / "figures" / "progress.csv").write_text("step,error\n0,0.5\n")
 
 
 def figure_entry(name: str, **changes: Any) -> dict[str, Any]:
@@ -93,7 +51,7 @@ def claim_entry(**changes: Any) -> dict[str, Any]:
 
 def study_entry(name: str, **changes: Any) -> dict[str, Any]:
     entry = {
-        "schema": SCHEMA,
+        "schema": STUDY_SCHEMA,
         "name": name,
         "title": "How convergence time scales with the input length",
         "question": "Does SGD learn an (n, k)-parity in n^O(k) steps, without ever being told where to look?",
@@ -142,7 +100,7 @@ def write_study(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "study.json").write_text(json.dumps(study_entry(name, **changes)), encoding="utf-8")
     if claims is not None:
-        (folder / "claims.json").write_text(json.dumps({"schema": SCHEMA, "claims": claims}), encoding="utf-8")
+        (folder / "claims.json").write_text(json.dumps({"schema": STUDY_SCHEMA, "claims": claims}), encoding="utf-8")
     (folder / "trials.parquet").write_bytes(b"PAR1")
     for function in draw:
         function(folder)
@@ -184,7 +142,7 @@ def write_gallery(root: Path) -> Path:
                 trials=100,
             ),
         ],
-        draw=(draw_scaling,),
+        draw=(drawings.draw_scaling,),
         figures=[figure_entry("scaling")],
         notes=["The source does not give the initial scale; ours is 1/√n.", "Budget: 10⁵ steps per trial."],
     )
@@ -205,7 +163,7 @@ def write_gallery(root: Path) -> Path:
                 source_value="“long before”",
             )
         ],
-        draw=(draw_panels,),
+        draw=(drawings.draw_panels,),
         title="Progress that the loss does not show",
         question="Is there a quantity that grows steadily while the loss stands still?",
         figures=[figure_entry("progress", title="The gap grows long before the error falls", alt="Two panels.")],
@@ -233,11 +191,6 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def gallery(drawn: Path, tmp_path: Path) -> Path:
     """A fresh copy for every test; drawing the figures once is enough."""
     return Path(shutil.copytree(drawn, tmp_path / "results"))
-
-
-@pytest.fixture
-def draw() -> SimpleNamespace:
-    return SimpleNamespace(scaling=draw_scaling, panels=draw_panels, styled=draw_styled)
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from urllib.parse import unquote
 import pytest
 
 from krogh.errors import KroghError
+from krogh.files import STUDY_SCHEMA
 from krogh.report import write_report
-from krogh.report.read import SCHEMA
 
 VOID = {"meta", "link", "img", "col", "wbr", "br", "hr", "input"}
 
@@ -224,7 +224,7 @@ def test_a_folder_without_studies_is_refused(tmp_path: Path) -> None:
         ("{", "JSON"),
         ("[]", "object"),
         ('{"schema": 99}', "schema is 99"),
-        (f'{{"schema": {SCHEMA}}}', "'name'"),
+        (f'{{"schema": {STUDY_SCHEMA}}}', "'name'"),
         ({"status": "done"}, "'status'"),
         ({"seconds": "long"}, "'seconds'"),
         ({"settings": [1]}, "'settings'"),

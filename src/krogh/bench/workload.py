@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
@@ -60,13 +59,10 @@ def krogh_training(seconds: float) -> Measured:
     cohort = sweep(trial, seed=range(size.slots))[0].fitted()
     lane = Lane(cohort, size, device)
     lane.refill(Waiting(np.arange(size.slots)))
-    lane._rounds = 2
-    lane.advance()
-    lane._rounds = 20
+    lane.advance(2)
     before, begun = lane.usage.executed_steps, time.perf_counter()
     while time.perf_counter() - begun < seconds:
-        lane._rounds = 20
-        lane.advance()
+        lane.advance(20)
     elapsed = time.perf_counter() - begun
     return Measured("krogh, one lane, training and checks", (lane.usage.executed_steps - before) / elapsed, size.slots)
 
@@ -86,8 +82,3 @@ def _speed(cohort: Trials) -> tuple[float, Usage]:
     for finished in run_cohort(cohort, usage=usage):
         steps += int(finished.steps.sum(dtype=np.int64))
     return steps / (time.perf_counter() - begun), usage
-
-
-def device_name() -> str:
-    device: Any = jax.local_devices()[0]
-    return device.device_kind if device.platform != "cpu" else "CPU"

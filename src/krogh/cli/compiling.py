@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib.resources
 import json
-import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,7 +24,6 @@ from rich.table import Table
 
 from krogh.cli.compile import Wanted
 from krogh.errors import require
-from krogh.lab.claims import json_number
 from krogh.networks.automata import CompiledAutomaton, check_automaton, compile_automaton, save_automaton_weights
 from krogh.networks.circuits import CompiledCircuit, check_circuit, compile_circuit
 from krogh.networks.counting import CompiledCounting, check_counting, compile_counting
@@ -33,6 +31,8 @@ from krogh.networks.machines.checks import check_machine
 from krogh.networks.machines.compiled import CompiledMachine, compile_machine, save_machine_weights
 from krogh.networks.margins.attack import attack
 from krogh.networks.margins.report import certify, subject_of
+from krogh.numbers import json_number
+from krogh.numbers import precise as number
 from krogh.programs.automata.automaton import Automaton
 from krogh.programs.automata.files import load_automaton
 from krogh.programs.automata.regex import from_regex
@@ -203,15 +203,6 @@ def chosen_effort(compiled: Compiled, wanted: Wanted) -> tuple[int, int, int] | 
 def _evaluations(restarts: int, refinements: int, projections: int) -> int:
     """About how often an attack runs the network."""
     return restarts * (130 + 75 * refinements + 60 * projections)
-
-
-def number(value: float | None) -> str:
-    """A whole number with commas, any other to six digits."""
-    if value is None:
-        return "none"
-    if isinstance(value, float) and (not value.is_integer() or not math.isfinite(value) or abs(value) >= 1e15):
-        return f"{value:.6g}"
-    return f"{int(value):,}"
 
 
 @contextmanager

@@ -13,9 +13,9 @@ from rich.table import Table
 
 from krogh import registry
 from krogh.errors import KroghError, unknown
-from krogh.lab.claims import json_number
 from krogh.lab.settings import settings_help
 from krogh.networks.handmade import construct
+from krogh.numbers import in_one_line, json_number
 from krogh.signature import REQUIRED
 from krogh.theory import predict
 from krogh.values import describe
@@ -114,21 +114,8 @@ def predict_numbers(name: str, settings: tuple[str, ...], as_json: bool) -> int:
     print(f"{name}: {thing.summary}\nsource: {thing.source}; constants: {thing.constants}")
     width = max(len(key) for key in numbers)
     for key, value in numbers.items():
-        print(f"  {key:<{width}}  {_in_words(value)}")
+        print(f"  {key:<{width}}  {in_one_line(value)}")
     return 0
-
-
-def _in_words(value: Any) -> str:
-    """A number to six digits; a table or a list of them in one line."""
-    if isinstance(value, dict):
-        return ", ".join(f"{key}: {_in_words(each)}" for key, each in value.items()) or "none"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(_in_words, value)) or "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return "infinite or undefined" if value is None else str(value)
 
 
 def construct_weights(name: str, settings: tuple[str, ...], out: Path | None, as_json: bool) -> int:

@@ -20,10 +20,10 @@ from krogh.cli.inspecting import parse_settings
 from krogh.engine.compiling import release
 from krogh.errors import KroghError, require, unknown
 from krogh.lab.claims import NOT_REPRODUCED, Claim
-from krogh.lab.collecting import Progress
 from krogh.lab.experiment import SCALES
 from krogh.lab.study import RETRAIN, REUSE, Study, is_stale, judge_study, plan_study
-from krogh.report.numbers import estimate
+from krogh.lab.training import Progress
+from krogh.numbers import estimate
 
 MARKS = {"reproduced": "[green]✓[/green]", "not reproduced": "[red]✗[/red]", "inconclusive": "[yellow]–[/yellow]"}
 

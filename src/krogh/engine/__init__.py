@@ -8,13 +8,12 @@
     checking.py   converged, failed or diverged?
     program.py    everything that happens on the device between two looks from the host
     memory.py     how many trials are in flight
-    compiling.py  programs, compiled ahead of time and released when nobody needs them
-    disk.py       programs kept for the next process
+    compiling.py  programs, compiled ahead of time, kept on disk, released when nobody needs them
     lane.py       one device's slots: fill, advance, harvest, compact
     inheriting.py parents before children, and what they leave them
     outside.py    learners on the host, whose trials are like any other
-    run.py        workers that take lanes in turn, on every device
-    records.py    what trials leave behind, as a table
+    executor.py   workers that take lanes in turn, on every device
+    records.py    what trials leave behind, as a table; `run`
     agreement.py  whether two devices train the same
 
 The engine knows trials, not experiments.

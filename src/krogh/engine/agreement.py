@@ -19,7 +19,8 @@ from krogh.engine.memory import Plan, plan
 from krogh.errors import require
 from krogh.models.base import Learner
 
-Weights = dict[int, dict[str, np.ndarray]]
+ByPosition = dict[int, dict[str, np.ndarray]]
+"""Weights of trials, by their positions in the cohort."""
 
 STEPS = 20
 TRIALS = 4
@@ -85,7 +86,7 @@ def _norm(a: Any, b: Any) -> float:
     return float(np.linalg.norm(np.asarray(a, np.float64) - np.asarray(b, np.float64)))
 
 
-def _trained(cohort: Trials, size: Plan, device: Any, chosen: np.ndarray, rounds: int) -> tuple[Weights, Weights]:
+def _trained(cohort: Trials, size: Plan, device: Any, chosen: np.ndarray, rounds: int) -> tuple[ByPosition, ByPosition]:
     """The weights of the chosen trials at first and after `rounds` rounds, by position."""
     lane = Lane(cohort, size, device, keep_weights=True)
     lane.refill(Waiting(chosen))
@@ -95,7 +96,7 @@ def _trained(cohort: Trials, size: Plan, device: Any, chosen: np.ndarray, rounds
     return begun, lane.weights() | _ended(finished)
 
 
-def _ended(finished: Finished | None) -> Weights:
+def _ended(finished: Finished | None) -> ByPosition:
     if finished is None or finished.weights is None:
         return {}
     return {

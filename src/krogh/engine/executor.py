@@ -17,6 +17,7 @@ import threading
 from collections import Counter
 from collections.abc import Generator, Sequence
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,11 +25,12 @@ import jax
 import numpy as np
 
 from krogh.engine.cohort import Trials
-from krogh.engine.compiling import requested
+from krogh.engine.compiling import request_program
 from krogh.engine.inheriting import Family, WeightsOf
 from krogh.engine.lane import Finished, Lane, Usage, Waiting
-from krogh.engine.memory import Plan, plan, program_key
+from krogh.engine.memory import Plan, plan
 from krogh.engine.outside import OutsideLane
+from krogh.engine.shapes import program_key
 from krogh.errors import KroghError
 from krogh.models.base import Learner
 
@@ -86,7 +88,7 @@ class _Work:
     def prepare(self) -> None:
         """Ask for the program ahead of time."""
         if self.lane is None and self.program is None and self.waiting.left() and not self.outside:
-            self.program, first = requested(self.cohort.template, self.planned(), self.device)
+            self.program, first = request_program(self.cohort.template, self.planned(), self.device)
             self.usage.compilations += first
             self.programs.add(self.program)
 
@@ -122,7 +124,7 @@ class _Work:
         if not any(sign in str(cause) for sign in _OUT_OF_MEMORY):
             raise cause
         if self.lane is not None:
-            self.waiting.give_back(self.lane.in_flight)
+            self.waiting.add(self.lane.in_flight)
         self.lane = None
         self.usage.splits += 1
         self.size = self.planned().halved()
@@ -230,13 +232,12 @@ def run_cohorts(
     usage = Usage() if usage is None else usage
     family = Family(cohorts, positions, weights_of)
     for places in family.generations:
-        each = [(place, family.ready(place), positions[place], keep_weights or family.keeps[place]) for place in places]
-        records = _run_together(each, usage, memory_limit, plan_override)
-        try:
+        each = [
+            (place, family.cohort(place), positions[place], keep_weights or family.keeps[place]) for place in places
+        ]
+        with closing(_run_together(each, usage, memory_limit, plan_override)) as records:
             for place, finished in records:
-                yield place, None if finished is None else family.handed_on(place, finished, keep_weights)
-        finally:
-            records.close()
+                yield place, None if finished is None else family.keep(place, finished, keep_weights)
 
 
 def _run_together(
@@ -298,23 +299,11 @@ def _collected(results: queue.Queue[Any], running: int) -> Generator[tuple[int, 
             yield item
 
 
-def run_cohort(
-    cohort: Trials,
-    positions: np.ndarray | None = None,
-    *,
-    usage: Usage | None = None,
-    keep_weights: bool = False,
-    weights_of: WeightsOf | None = None,
-    memory_limit: int | None = None,
-    plan_override: Plan | None = None,
-) -> Generator[Finished, None, None]:
-    """Train the trials at `positions` (all unless given) and yield their records as they end."""
+def run_cohort(cohort: Trials, positions: np.ndarray | None = None, **options: Any) -> Generator[Finished, None, None]:
+    """Train the trials at `positions` (all unless given) and yield their records as they end.
+
+    Options are those of `run_cohorts`.
+    """
     wanted = np.arange(len(cohort)) if positions is None else np.asarray(positions)
-    options: dict[str, Any] = {"memory_limit": memory_limit, "plan_override": plan_override, "weights_of": weights_of}
-    records = run_cohorts([cohort], [wanted], usage=usage, keep_weights=keep_weights, **options)
-    try:
-        for _, finished in records:
-            if finished is not None:
-                yield finished
-    finally:
-        records.close()
+    with closing(run_cohorts([cohort], [wanted], **options)) as records:
+        yield from (finished for _, finished in records if finished is not None)

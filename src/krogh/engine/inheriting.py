@@ -91,7 +91,7 @@ class Children(Trials):
         recipe = int(start.step), None if start.pruning is None else float(start.pruning.share)
         key = int(self._parents[position]), *recipe
         if key not in self._held:
-            found = begun(start, self._weights_of)
+            found = resolve_start(start, self._weights_of)
             size = sum(leaf.nbytes for leaf in jax.tree.leaves(found))
             if size * len(self._held) > HELD_BYTES:
                 self._held.clear()
@@ -107,7 +107,7 @@ def without_parents(cohort: Trials) -> Trials:
     return Trials(template, cohort.stacked_for(template), len(cohort))
 
 
-def begun(start: Inherited, weights_of: WeightsOf) -> Given:
+def resolve_start(start: Inherited, weights_of: WeightsOf) -> Given:
     """An inherited start with the weights that it gives."""
     parent, step = start.parent, int(start.step)
     needed = start.weights == KEPT or start.pruning is not None
@@ -122,7 +122,7 @@ def _weights_at(trial: Trial, step: int, weights_of: WeightsOf) -> Named:
     if step != 0:
         return weights_of(identity_of(trial), None if step == FINAL else step)
     if isinstance(trial.start, Inherited):
-        trial = eqx.tree_at(lambda one: one.start, trial, begun(trial.start, weights_of))
+        trial = eqx.tree_at(lambda one: one.start, trial, resolve_start(trial.start, weights_of))
     return {name: np.asarray(leaf) for name, leaf in _initial(trial).items()}
 
 
@@ -185,13 +185,13 @@ class Family:
             )
         return self._weights_of(identity, step)
 
-    def ready(self, place: int) -> Trials:
+    def cohort(self, place: int) -> Trials:
         """The cohort as it is trained: what it inherits is looked up."""
         cohort = self._cohorts[place]
         inherits = isinstance(cohort.template.start, Inherited)
         return Children(cohort.fitted(), self._find) if inherits else cohort
 
-    def handed_on(self, place: int, finished: Finished, keep_weights: bool) -> Finished:
+    def keep(self, place: int, finished: Finished, keep_weights: bool) -> Finished:
         """Records whose weights were kept for children; they go on with them only where they are asked for."""
         if not self.keeps[place]:
             return finished

@@ -22,7 +22,7 @@ import numpy as np
 from krogh.engine import program
 from krogh.engine.checking import CONVERGED, DIVERGED, EMPTY, FAILED, RUNNING
 from krogh.engine.cohort import Trials
-from krogh.engine.compiling import TUNED_BLOCK, requested
+from krogh.engine.compiling import TUNED_BLOCK, request_program
 from krogh.engine.memory import Plan
 from krogh.engine.round import State
 from krogh.engine.trial import Trial
@@ -68,7 +68,7 @@ class Waiting:
         self._next = 0
         self.closed = closed
         self.expected = len(positions) if expected is None else expected
-        self._returned: deque[int] = deque()
+        self._added: deque[int] = deque()
         self._shares = shares
         self._lock = threading.Lock()
 
@@ -76,9 +76,9 @@ class Waiting:
         """Up to `wanted` positions, at most one of `shares` equal shares of what is left, so that near the end no
         lane is left with all the work."""
         with self._lock:
-            left = len(self._positions) - self._next + len(self._returned)
+            left = len(self._positions) - self._next + len(self._added)
             number = min(wanted, -(-left // self._shares))
-            back = [self._returned.popleft() for _ in range(min(number, len(self._returned)))]
+            back = [self._added.popleft() for _ in range(min(number, len(self._added)))]
             fresh = self._positions[self._next : self._next + number - len(back)]
             self._next += len(fresh)
             return np.concatenate([np.asarray(back, np.int64), fresh])
@@ -86,21 +86,16 @@ class Waiting:
     def left(self) -> int:
         """How many wait."""
         with self._lock:
-            return len(self._positions) - self._next + len(self._returned)
+            return len(self._positions) - self._next + len(self._added)
 
-    def add(self, positions: Sequence[int]) -> None:
-        """More trials to train."""
+    def add(self, positions: Sequence[int] | np.ndarray) -> None:
+        """More trials to train, or trials that must start again."""
         with self._lock:
-            self._returned.extend(int(position) for position in positions)
+            self._added.extend(int(position) for position in positions)
 
     def close(self) -> None:
         """No more will be added."""
         self.closed = True
-
-    def give_back(self, positions: np.ndarray) -> None:
-        """Return trials that must start again."""
-        with self._lock:
-            self._returned.extend(int(position) for position in positions)
 
 
 @dataclass
@@ -151,9 +146,9 @@ class Lane:
 
     def _open(self, plan: Plan) -> None:
         self.plan = plan
-        self._advance = self._requested(plan).result()
+        self._advance = self._request(plan).result()
         if (rung := self._rung()) is not None:  # ready by the time the last trials need it
-            self._requested(rung)
+            self._request(rung)
         self._positions = np.full(plan.slots, -1, np.int64)
         self._fresh = np.zeros(plan.slots, bool)
         states = jax.eval_shape(lambda: program.empty_states(self.cohort.template, plan.slots))
@@ -184,8 +179,8 @@ class Lane:
         elif len(empty) and self.plan.block > 1:
             self._compact()
 
-    def _requested(self, plan: Plan) -> Future[Any]:
-        program_, first = requested(self.cohort.template, plan, self.device)
+    def _request(self, plan: Plan) -> Future[Any]:
+        program_, first = request_program(self.cohort.template, plan, self.device)
         self.usage.compilations += first
         self.programs.add(program_)
         return program_
@@ -196,7 +191,7 @@ class Lane:
         running = len(self.in_flight)
         rung = self._rung()
         if rung is not None and 0 < running <= rung.slots:
-            smaller = self._requested(rung)
+            smaller = self._request(rung)
             if smaller.done():
                 self._move(order[: rung.slots], rung, smaller.result())
                 return

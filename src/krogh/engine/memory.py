@@ -8,7 +8,7 @@ and gives the device as many slots as fit in a share of its memory.
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from krogh.engine import checking, program
 from krogh.engine.round import GROUP_SHARE, train_round
+from krogh.engine.shapes import once_per_structure
 from krogh.engine.trial import Trial
 
 SHARE = {"cpu": 0.25, "gpu": 0.35}  # of the device, per lane; a GPU has two lanes
@@ -27,9 +28,6 @@ REFILLS = 4
 FEW = 128
 FEWEST = 8
 BUSY_BYTES = 4 << 30  # a block whose steps compute so much keeps a GPU busy whatever its size
-REMEMBERED = 1024  # structures whose footprint is kept
-
-_FOOTPRINTS: dict[Hashable, Footprint] = {}
 
 
 @dataclass(frozen=True)
@@ -56,22 +54,9 @@ class Footprint:
     work: int
 
 
-def program_key(trial: Trial) -> Hashable:
-    """Equal for two templates exactly when one compiled program serves both."""
-    leaves, treedef = jax.tree.flatten(trial)
-    return treedef, tuple((np.shape(leaf), np.asarray(leaf).dtype.name) for leaf in leaves)
-
-
 def footprint(trial: Trial) -> Footprint:
     """The model of a trial's memory; tracing it takes a moment, so it is remembered for the structure."""
-    key = program_key(trial)
-    size = _FOOTPRINTS.get(key)
-    if size is None:
-        size = _traced_footprint(trial)
-        if len(_FOOTPRINTS) >= REMEMBERED:
-            _FOOTPRINTS.clear()
-        _FOOTPRINTS[key] = size
-    return size
+    return once_per_structure(_traced_footprint, trial)
 
 
 def _traced_footprint(trial: Trial) -> Footprint:

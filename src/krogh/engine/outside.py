@@ -36,7 +36,7 @@ class OutsideLane:
         if not len(self.in_flight):
             return None
         begun = time.perf_counter()
-        status, error = learned(self.cohort[int(self.in_flight[0])])
+        status, error = train_on_host(self.cohort[int(self.in_flight[0])])
         self.usage.seconds += time.perf_counter() - begun
         self.usage.executed_steps += 1
         self.usage.useful_steps += 1
@@ -53,7 +53,7 @@ class OutsideLane:
         return finished
 
 
-def learned(trial: Trial) -> tuple[int, float]:
+def train_on_host(trial: Trial) -> tuple[int, float]:
     """The outcome and the mean error of a trial of an outside learner, by the rule and on the sample of any other."""
     assert isinstance(trial.model, Learner)
     sample = trial.task.decode(trial.training.regime.whole(trial.task, trial.key(DATA)))

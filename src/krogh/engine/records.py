@@ -33,7 +33,7 @@ OUTCOME = pl.Enum(list(OUTCOMES.values()))
 ORDER = "order"
 
 
-def recorded(cohort: Trials, ids: np.ndarray, finished: Finished, first: int = 0) -> pl.DataFrame:
+def record_table(cohort: Trials, ids: np.ndarray, finished: Finished, first: int = 0) -> pl.DataFrame:
     """What finished trials leave behind, without their fields; `order` counts from `first`, the place of the cohort's
     first trial."""
     positions = finished.position
@@ -121,6 +121,6 @@ def run(
             cohort, places = pairs[place]
             if weights is not None:
                 weights.add(ids[place], cohort.template.snapshots, part)
-            table = recorded(cohort, ids[place], part).with_columns(pl.Series(ORDER, places[part.position]))
+            table = record_table(cohort, ids[place], part).with_columns(pl.Series(ORDER, places[part.position]))
             tables.append(with_fields(cohort, part.position, table).collect())
     return pl.concat(tables, how="diagonal_relaxed").sort(ORDER).drop(ORDER) if tables else pl.DataFrame()

@@ -33,14 +33,21 @@ _KNOWN: OrderedDict[Hashable, Any] = OrderedDict()
 
 def checked_shapes(trial: Trial) -> Shapes:
     """The shapes of the trial's parameters; refuse what does not fit together, naming the class and the shapes."""
-    return _remembered(_checked, trial)
+    return once_per_structure(_checked, trial)
 
 
-def _remembered(function: Callable[..., Any], *values: Value) -> Any:
-    """`function(*values)`, found once for all values of their structure."""
+def program_key(*values: Value) -> Hashable:
+    """Equal for two templates exactly when one compiled program serves both.
+
+    By the classes themselves and not by their names: a class that was edited and defined again is another one.
+    """
     leaves, treedef = jax.tree.flatten(values)
-    # By the classes themselves and not by their names: a class that was edited and defined again is another one.
-    key = function, treedef, tuple((np.shape(leaf), np.dtype(leaf.dtype).name) for leaf in leaves)
+    return treedef, tuple((np.shape(leaf), np.dtype(leaf.dtype).name) for leaf in leaves)
+
+
+def once_per_structure(function: Callable[..., Any], *values: Value) -> Any:
+    """`function(*values)`, found once for all values of their structure."""
+    key = function, program_key(*values)
     if key not in _KNOWN:
         _KNOWN[key] = function(*values)
         if len(_KNOWN) > REMEMBERED:
@@ -49,8 +56,8 @@ def _remembered(function: Callable[..., Any], *values: Value) -> Any:
 
 
 def _checked(trial: Trial) -> Shapes:
-    params: Shapes = _remembered(_parameters, trial.model, trial.task)
-    examples: Examples = _remembered(_examples, trial.task)
+    params: Shapes = once_per_structure(_parameters, trial.model, trial.task)
+    examples: Examples = once_per_structure(_examples, trial.task)
     prediction = jax.eval_shape(trial.model.predict, params, examples.x)
     check_prediction(trial, prediction, examples)
     seen = jax.ShapeDtypeStruct((), jnp.float32), jax.ShapeDtypeStruct((), jnp.int32)

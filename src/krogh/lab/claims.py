@@ -19,6 +19,7 @@ from typing import Any
 
 from krogh.errors import require
 from krogh.lab.estimate import Estimate
+from krogh.numbers import interval, json_number
 
 REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE = "reproduced", "not reproduced", "inconclusive"
 VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE)
@@ -45,15 +46,6 @@ class Claim:
 
     def as_json(self) -> dict[str, Any]:
         return {name: json_number(value) for name, value in asdict(self).items()}
-
-
-def json_number(value: Any) -> Any:
-    """A value as JSON allows it: infinities as text, NaN as null."""
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    if isinstance(value, float) and math.isinf(value):
-        return "inf" if value > 0 else "-inf"
-    return value
 
 
 @dataclass(frozen=True)
@@ -106,12 +98,12 @@ def judge(estimate: Estimate, threshold: Threshold, lacking: str = "") -> tuple[
         return INCONCLUSIVE, estimate.rule or "nothing was measured"
     if math.isnan(low + high):
         return INCONCLUSIVE, "the interval is not known"
-    whole = f"{low:.3g}" if estimate.exact else f"the whole interval [{low:.3g}, {high:.3g}]"
+    whole = f"{low:.3g}" if estimate.exact else f"the whole interval {interval(low, high)}"
     if threshold.meets(low) and threshold.meets(high):
         return REPRODUCED, f"{whole} is {threshold}"
     if threshold.misses(low, high):
         return NOT_REPRODUCED, f"{whole} misses {threshold}"
-    return INCONCLUSIVE, f"the interval [{low:.3g}, {high:.3g}] holds the threshold {threshold}"
+    return INCONCLUSIVE, f"the interval {interval(low, high)} holds the threshold {threshold}"
 
 
 def need(count: float, least: float, what: str) -> str:

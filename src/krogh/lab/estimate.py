@@ -35,6 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from krogh.errors import KroghError, require, require_integer
+from krogh.numbers import interval
 
 Floats = NDArray[np.float64]
 
@@ -137,11 +138,8 @@ class Estimate:
         """Whether `x` lies in the closed interval [low, high]."""
         return self.low <= x <= self.high
 
-    def overlaps(self, other: Estimate) -> bool:
-        return self.low <= other.high and other.low <= self.high
-
     def __str__(self) -> str:
-        return f"{self.value:.4g}" if self.exact else f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+        return f"{self.value:.4g}" if self.exact else f"{self.value:.4g} {interval(self.low, self.high, digits=4)}"
 
     def points(self) -> Floats:
         """One number per draw, uniformly inside it: what statistics that are not monotone are computed on.
@@ -315,18 +313,19 @@ def largest(values: ArrayLike, *, sample: Hashable | None = None, trials: int | 
 
     They rest on a trial each, unless `trials` says otherwise: inputs executed, say.
     """
-    numbers = np.asarray(values, np.float64).ravel()
-    found = float(np.max(numbers)) if numbers.size else math.nan
-    count = numbers.size if trials is None else trials
-    return exact(found, count, sample=sample_name(sample, numbers), rule=f"the largest of {numbers.size}")
+    return _extreme("largest", np.max, values, sample, trials)
 
 
 def least(values: ArrayLike, *, sample: Hashable | None = None, trials: int | None = None) -> Estimate:
     """The least of some numbers; otherwise as `largest`."""
+    return _extreme("least", np.min, values, sample, trials)
+
+
+def _extreme(word: str, pick: Any, values: ArrayLike, sample: Hashable | None, trials: int | None) -> Estimate:
     numbers = np.asarray(values, np.float64).ravel()
-    found = float(np.min(numbers)) if numbers.size else math.nan
+    found = float(pick(numbers)) if numbers.size else math.nan
     count = numbers.size if trials is None else trials
-    return exact(found, count, sample=sample_name(sample, numbers), rule=f"the least of {numbers.size}")
+    return exact(found, count, sample=sample_name(sample, numbers), rule=f"the {word} of {numbers.size}")
 
 
 def _student(values: Floats, name: str) -> Floats:
@@ -422,8 +421,7 @@ def quantiles(
         position = np.maximum(numbers[q], 0)
         rule = f"order statistics, {count} trials"
         least, most = np.minimum(known[position], below[position + 1]), below[position + 1]
-        value = float(ordered[quantile_rank(count, q) - 1])
-        found.append(Estimate(value, least, most, {name: count}, rule, floor))
+        found.append(Estimate(quantile(ordered, q), least, most, {name: count}, rule, floor))
     return found
 
 

@@ -118,7 +118,7 @@ class Experiment(abc.ABC, Generic[S]):
         self.check(chosen)
         return chosen
 
-    def judged(self, tables: Tables[S]) -> list[Claim]:
+    def judge(self, tables: Tables[S]) -> list[Claim]:
         """The claims that the tables decide."""
         say = Claims(self.source)
         self.claims(tables, say)

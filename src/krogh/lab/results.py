@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from krogh.engine import Inherited, Trial, Trials
-from krogh.engine.inheriting import begun
+from krogh.engine.inheriting import resolve_start
 from krogh.errors import KroghError
 from krogh.lab.weights import Weights, WeightsFolder
 
@@ -34,7 +34,7 @@ class Network:
         """The weights that training began with."""
         trial = self.trial
         if isinstance(trial.start, Inherited):
-            trial = eqx.tree_at(lambda own: own.start, trial, begun(trial.start, self._folder()))
+            trial = eqx.tree_at(lambda own: own.start, trial, resolve_start(trial.start, self._folder()))
         return {name: np.asarray(leaf) for name, leaf in trial.initial_params().items()}
 
     def at(self, step: int) -> Weights:

@@ -3,13 +3,21 @@
 `Search` hands out positions of trials and takes their results in whatever order they come. A trial that succeeds may
 end early and one that fails runs to its budget, so the results known at any moment flatter the small sizes: a problem
 is decided only when nothing of it is in flight any more, and what is in flight must not be cancelled.
+
+`Dispatcher` puts a search to work: it hands positions of a study to the engine as the search asks for them, and results
+back as they come. `krogh.lab.replay` runs one on trials that were all trained already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from krogh.engine import Trials
+from krogh.engine.checking import CONVERGED
+from krogh.engine.lane import Finished, Waiting
 from krogh.errors import require, require_integer
 from krogh.lab.frontier import Frontier, Rule
 
@@ -90,10 +98,6 @@ class Search:
         """How many trials the full grid would take."""
         return len(self._home)
 
-    def cost(self, price: Callable[[float], float] = lambda size: 1.0) -> float:
-        """What the trials so far cost, over all problems."""
-        return sum(frontier.cost(price) for frontier in self.frontiers.values())
-
     def _wants(self, progress: _Progress) -> bool:
         """Whether more trials of this problem should be launched, as far as is known."""
         launched = progress.frontier.trials + progress.flying
@@ -164,3 +168,39 @@ class Search:
             progress.exhausted = not sizes
             launched += [self._launch(progress, size, progress.pools[size].pop()) for size in sizes]
         return launched
+
+
+class Dispatcher:
+    """Between a search, which knows positions in the study, and the engine, which knows cohorts.
+
+    `waiting` holds for each cohort the trials that were asked for; all are closed once nothing more will be asked for.
+    `most` is the largest number of trials that the search may still run.
+    """
+
+    def __init__(self, search: Search, cohorts: Sequence[Trials], known: dict[int, bool]):
+        self._search = search
+        self._firsts = np.concatenate([[0], np.cumsum([len(cohort) for cohort in cohorts])])
+        # A problem's trials may all be of one cohort, so each has room for what one problem has in flight.
+        flying = min(search.width, search.ahead or max(1, search.width // max(1, len(cohorts))))
+        self.waiting = [Waiting(np.zeros(0, np.int64), closed=False, expected=flying) for _ in cohorts]
+        first = search.start(known)
+        self.most = sum(
+            max(0, min(frontier.rule.budget, search.positions) - frontier.trials)
+            for name, frontier in search.frontiers.items()
+            if not search.over(name)
+        )
+        self._hand_out(first)
+
+    def report(self, place: int, finished: Finished) -> None:
+        """Records of the cohort at `place`."""
+        positions = self._firsts[place] + finished.position
+        success = finished.status == CONVERGED
+        self._hand_out(self._search.report(dict(zip(positions.tolist(), success.tolist(), strict=True))))
+
+    def _hand_out(self, positions: list[int]) -> None:
+        homes = np.searchsorted(self._firsts, positions, side="right") - 1
+        for position, place in zip(positions, homes, strict=True):
+            self.waiting[place].add([position - int(self._firsts[place])])
+        if not self._search.in_flight:
+            for waiting in self.waiting:
+                waiting.close()

@@ -1,19 +1,14 @@
 """The store: records on disk, addressed by the trials' identities.
 
-While a cohort is in flight its finished trials are written in parts; when it ends the parts become one Parquet
-file. Every write goes to a temporary name and is renamed, so a file is there whole or not at all; a crash
-between a merge and the removal of its parts leaves duplicates, which reading drops. A file's name ends with
-the digest of its bytes: Parquet has no checksum of its own, and a byte that changed on disk would otherwise
-become a result.
+While a cohort is in flight its finished trials are written in parts; when it ends the parts become one Parquet file. A
+crash between a merge and the removal of its parts leaves duplicates, which reading drops. A file's name ends with the
+digest of its bytes: Parquet has no checksum of its own, and a byte that changed on disk would otherwise be a result.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,36 +17,10 @@ import polars as pl
 
 from krogh.engine.records import ORDER
 from krogh.errors import KroghError
+from krogh.files import RECORDS_SCHEMA, put_in_place, replacing, temporary_beside
 
-SCHEMA = 3
 MERGED_ROWS = 200_000
 META = "krogh"
-
-
-@contextmanager
-def temporary_beside(path: Path) -> Iterator[Path]:
-    """A name beside `path` to write to before renaming; nothing is left there when writing fails."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        yield temporary
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
-    with temporary_beside(path) as temporary:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-
-
-def write_json(path: Path, content: Any) -> None:
-    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-    write_atomically(path, (text + "\n").encode())
 
 
 class Store:
@@ -104,10 +73,8 @@ class Store:
 
     def _write(self, stem: str, table: pl.DataFrame, cohort: str) -> Path:
         with temporary_beside(self.folder / f"{stem}.parquet") as temporary:
-            write_parquet(temporary, table, {"cohort": cohort})
-            path = self.folder / f"{stem}-{_digest(temporary)}.parquet"
-            temporary.replace(path)
-        return path
+            _sink(temporary, table, {"cohort": cohort})
+            return put_in_place(temporary, self.folder / f"{stem}-{_digest(temporary)}.parquet")
 
 
 def _digest(path: Path) -> str:
@@ -117,10 +84,13 @@ def _digest(path: Path) -> str:
 
 def write_parquet(path: Path, table: pl.DataFrame | pl.LazyFrame, about: dict[str, Any]) -> None:
     """A Parquet file that says it is krogh's and which schema it has; a lazy table is never whole in memory."""
-    note = json.dumps({"schema": SCHEMA, **about})
+    with replacing(path) as temporary:
+        _sink(temporary, table, about)
+
+
+def _sink(path: Path, table: pl.DataFrame | pl.LazyFrame, about: dict[str, Any]) -> None:
+    note = json.dumps({"schema": RECORDS_SCHEMA, **about})
     table.lazy().sink_parquet(path, compression="zstd", metadata={META: note})
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 def _check_file(path: Path) -> None:
@@ -134,7 +104,7 @@ def _check_file(path: Path) -> None:
         raise KroghError(f"{path} is damaged ({reason}); {remedy}") from None
     if note is None:
         raise KroghError(f"{path} was not written by krogh; {remedy}")
-    if schema != SCHEMA:
-        raise KroghError(f"{path} has schema {schema}; this krogh reads schema {SCHEMA}; {remedy}")
+    if schema != RECORDS_SCHEMA:
+        raise KroghError(f"{path} has schema {schema}; this krogh reads schema {RECORDS_SCHEMA}; {remedy}")
     if not whole:
         raise KroghError(f"{path} is damaged (its content is not what was written); {remedy}")

@@ -15,8 +15,10 @@ Verdicts are written before anything is drawn: a fault in a drawing costs none.
 from __future__ import annotations
 
 import json
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,16 +29,17 @@ import polars as pl
 from krogh.engine import Trials, Usage
 from krogh.engine.records import with_fields
 from krogh.errors import KroghError, require
+from krogh.files import STUDY_SCHEMA, lock, replacing, write_json
 from krogh.lab import figures
 from krogh.lab.charts import Figure
 from krogh.lab.claims import Claim
-from krogh.lab.collecting import Progress, train
 from krogh.lab.experiment import TRIALS, Experiment, Tables
-from krogh.lab.folder import SCHEMA, check_folder, locked, made, read_study, refusing, unfinished
 from krogh.lab.results import Results
 from krogh.lab.sources import changes as source_changes
 from krogh.lab.sources import device_in_words, measure_sources, now, trial_sources, versions
-from krogh.lab.store import Store, temporary_beside, write_json, write_parquet
+from krogh.lab.store import Store, write_parquet
+from krogh.lab.training import Progress, train_missing
+from krogh.lab.weights import WeightsFolder
 from krogh.registry import EXPERIMENTS
 from krogh.values import digest
 
@@ -71,19 +74,19 @@ class PlannedStudy:
     def run(self, show: Callable[[Progress], None] = lambda progress: None) -> Study:
         """Train, measure, judge and draw whatever is not there yet."""
         folder, head, before = self.folder, self.head, self.before
-        with made(folder), locked(folder):
+        with _make(folder), lock(folder):
             store = Store(folder / "cohorts")
-            with refusing(folder):
-                write_json(folder / "study.json", {**head, **unfinished(before), "status": "running"})
+            with _refuse_where_unwritable(folder):
+                write_json(folder / "study.json", {**head, **_carried_over(before), "status": "running"})
             usage, begun = Usage(), time.perf_counter()
             progress = Progress(sum(len(cohort) for cohort in self.cohorts))
             search = self.experiment.search(self.settings, self.cohorts)
             try:
-                kept = folder if self.weights else None
-                train(self.cohorts, self.ids, store, usage, progress, show, kept, search)
+                train_missing(self.cohorts, self.ids, store, usage, progress, show, self._weights_folder, search)
                 status = "complete"
             except KeyboardInterrupt:
                 status = "interrupted"
+            records = store.scan(np.unique(_all_ids(self.ids))).collect()
             summary: dict[str, Any] = {
                 **head,
                 **_provenance(head, before, usage),
@@ -91,39 +94,42 @@ class PlannedStudy:
                 "finished": now(),
                 "seconds": round((before or {}).get("seconds", 0.0) + time.perf_counter() - begun, 3),
                 "status": status,
-                "engine": _accounting(store, self.ids, usage, progress, before),
+                "engine": _accounting(records, usage, progress, before),
                 "figures": [],
             }
             if status != "complete":
                 write_json(folder / "study.json", summary)
                 return Study(folder, status, [], summary)
-            self._write_trials(store)
-            summary["measured"] = self._measure(before)
+            self._write_trials(records)
+            summary["measured"] = self._measure(records, before)
             if not self.cohorts:  # a study that trains nothing is what it measures
                 summary["seconds"] = round(time.perf_counter() - begun, 3)
             return _conclude(self.experiment, Tables(self.settings, _tables(folder), self.scale), folder, summary)
 
-    def _write_trials(self, store: Store) -> None:
-        records = store.scan(np.unique(_joined(self.ids))).collect()
-        tables = [_table(cohort, own, records) for cohort, own in zip(self.cohorts, self.ids, strict=True)]
-        with temporary_beside(self.folder / "trials.parquet") as temporary:
-            whole = pl.concat(tables, how="diagonal_relaxed") if tables else pl.LazyFrame()
-            write_parquet(temporary, whole, {"study": self.experiment.name, "scale": self.scale})
-            temporary.replace(self.folder / "trials.parquet")
+    @property
+    def _weights_folder(self) -> Path | None:
+        return self.folder / "weights" if self.weights else None
 
-    def _measure(self, before: dict[str, Any] | None) -> dict[str, Any]:
+    def _write_trials(self, records: pl.DataFrame) -> None:
+        """The study's table: the trials' records and fields, in the order of the cohorts."""
+        tables = [_table(cohort, own, records) for cohort, own in zip(self.cohorts, self.ids, strict=True)]
+        whole = pl.concat(tables, how="diagonal_relaxed") if tables else pl.LazyFrame()
+        about = {"study": self.experiment.name, "scale": self.scale}
+        write_parquet(self.folder / "trials.parquet", whole, about)
+
+    def _measure(self, records: pl.DataFrame, before: dict[str, Any] | None) -> dict[str, Any]:
         """Make and store the tables that are not there, or that another source or other trials have made."""
-        records = pl.scan_parquet(self.folder / "trials.parquet")
-        ids = records.select("id").collect()["id"].to_numpy() if self.cohorts else np.zeros(0, np.uint64)
+        ids = _all_ids(self.ids)
+        ids = ids[np.isin(ids, records["id"].to_numpy())] if len(ids) else ids  # a search leaves some out
         stamp = {"trials": digest(ids.tobytes().hex()).hex(), "sources": _digest(measure_sources(self.experiment))}
         known = (before or {}).get("measured", {}).get("stamp") == stamp
         results = Results(
-            records,
+            pl.scan_parquet(self.folder / "trials.parquet"),
             self.settings,
             self.scale,
             cohorts=self.cohorts,
             ids=self.ids,
-            weights_folder=self.folder / "weights" if self.weights else None,
+            weights_folder=self._weights_folder,
         )
         place, names = self.folder / "measures", []
         if not known and place.is_dir():
@@ -131,7 +137,7 @@ class PlannedStudy:
                 stale.unlink()
         write_json(
             self.folder / "study.json",
-            {**self.head, **unfinished(before), "status": "running", "measured": {"stamp": stamp}},
+            {**self.head, **_carried_over(before), "status": "running", "measured": {"stamp": stamp}},
         )
         for name, table in self.experiment.measure(results).items():
             require(name != TRIALS, f"a measured table may not be called {TRIALS!r}")
@@ -140,9 +146,7 @@ class PlannedStudy:
             if known and path.exists():
                 continue
             measured = table if isinstance(table, pl.DataFrame) else table()
-            with temporary_beside(path) as temporary:
-                write_parquet(temporary, measured, {"study": self.experiment.name, "table": name})
-                temporary.replace(path)
+            write_parquet(path, measured, {"study": self.experiment.name, "table": name})
         return {"stamp": stamp, "tables": names}
 
 
@@ -167,7 +171,7 @@ def plan_study(
     folder = Path(out) / experiment.name
     sources = trial_sources(cohort.template for cohort in cohorts)
     head = {
-        "schema": SCHEMA,
+        "schema": STUDY_SCHEMA,
         "name": experiment.name,
         "scale": scale,
         "settings": json.loads(json.dumps(asdict(settings))),
@@ -181,7 +185,7 @@ def plan_study(
         "notes": list(experiment.notes),
         "sources": sources,
     }
-    before = check_folder(folder, head, weights)
+    before = _earlier_study(folder, head, weights)
     if before is not None and before.get("sources", {}) != sources:
         before, head = _with_changed_sources(folder, before, head, stale)
     ids = [cohort.ids() for cohort in cohorts]
@@ -200,6 +204,91 @@ def run_study(
     return plan_study(experiment, scale, out, **options).run(show)
 
 
+# --- the folder: may this study be run into it, and what did an earlier run leave there? ---------------------------
+
+
+@contextmanager
+def _refuse_where_unwritable(folder: Path) -> Iterator[None]:
+    """An error of the file system as a refusal of the folder."""
+    try:
+        yield
+    except OSError as cause:
+        raise KroghError(f"cannot write a study into {folder}: {cause.strerror or cause}") from None
+
+
+def _earlier_study(folder: Path, asked: dict[str, Any], weights: bool) -> dict[str, Any] | None:
+    """The earlier study.json of the same study; refuse a folder that holds another, or cannot be written."""
+    with _refuse_where_unwritable(folder):
+        nearest = next(existing for existing in (folder, *folder.parents) if existing.exists())
+        usable = nearest.is_dir() and os.access(nearest, os.W_OK)
+        require(usable, f"cannot write a study into {folder}: {nearest} is not a writable folder")
+        path = folder / "study.json"
+        if not path.exists():
+            # A hidden file may be what a crash left of the first write.
+            foreign = folder.is_dir() and any(not item.name.startswith(".") for item in folder.iterdir())
+            require(not foreign, f"{folder} is not empty and holds no study; choose another --out")
+            return None
+        before = read_study(folder)
+    for word in ("name", "scale", "settings"):
+        require(
+            before.get(word) == asked[word],
+            f"{folder} holds another study ({word} is {before.get(word)!r}, this one has {asked[word]!r}); "
+            "choose another --out",
+        )
+    store = Store(folder / "cohorts")
+    store.check()
+    if weights:
+        lacking = int((~np.isin(store.ids(), WeightsFolder(folder / "weights").ids())).sum())
+        remedy = "leave out --weights, or choose another --out"
+        require(not lacking, f"{folder} holds {lacking:,} trials whose weights were not kept; {remedy}")
+    return before
+
+
+def read_study(folder: Path) -> dict[str, Any]:
+    """The folder's study.json, if it is sound."""
+    path = folder / "study.json"
+    remedy = f"move {path.parent} away or choose another --out"
+    try:
+        before = dict(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise KroghError(f"{folder} holds no study (no study.json there)") from None
+    except (TypeError, ValueError, RecursionError):
+        raise KroghError(f"{path} is damaged; {remedy}") from None
+    schema = before.get("schema")
+    require(schema == STUDY_SCHEMA, f"{path} has schema {schema!r}; this krogh reads schema {STUDY_SCHEMA}; {remedy}")
+    engine = before.get("engine")
+    sound = (
+        isinstance(before.get("started"), str)
+        and isinstance(before.get("seconds"), int | float)
+        and isinstance(engine, dict)
+        and all(isinstance(number, int | float) for number in engine.values())
+    )
+    require(sound, f"{path} is damaged; {remedy}")
+    return before
+
+
+def _carried_over(before: dict[str, Any] | None) -> dict[str, Any]:
+    """What an unfinished study's summary keeps of an earlier run."""
+    words = ("engine", "seconds", "started", "measured")
+    kept: dict[str, Any] = {name: (before or {})[name] for name in words if name in (before or {})}
+    return {"finished": None, "seconds": 0.0, "figures": [], "engine": {}, **kept}
+
+
+@contextmanager
+def _make(folder: Path) -> Iterator[None]:
+    """Make the folder; when what follows is refused, remove what was made and is still empty."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        with _refuse_where_unwritable(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except KroghError:
+        for place in missing:
+            with suppress(OSError):
+                place.rmdir()
+        raise
+
+
 def _with_changed_sources(
     folder: Path, before: dict[str, Any], head: dict[str, Any], stale: str
 ) -> tuple[dict[str, Any] | None, dict[str, Any]]:
@@ -213,12 +302,16 @@ def _with_changed_sources(
     if stale == REUSE:
         note = f"Some trials were trained before their source changed ({changed}) and reused as they were."
         return before, {**head, "notes": [*dict.fromkeys([*before.get("notes", []), *head["notes"], note])]}
-    if not len(store.ids()):
+    trials = len(store.ids())
+    if not trials:
         return before, head
     raise KroghError(
-        f"{folder} holds {len(store.ids()):,} trials of another source: {changed}. Choose another --out, or say "
+        f"{folder} holds {trials:,} trials of another source: {changed}. Choose another --out, or say "
         f"--stale {RETRAIN} to train them again or --stale {REUSE} to keep them as they are"
     )
+
+
+# --- claims and figures ------------------------------------------------------------------------------------------
 
 
 def judge_study(folder: Path) -> Study:
@@ -228,7 +321,7 @@ def judge_study(folder: Path) -> Study:
     require(complete, f"{folder} is {summary.get('status')}: finish it first with {summary.get('command')!r}")
     experiment = EXPERIMENTS[summary["name"]]()
     settings = experiment.settings(summary["scale"], summary["settings"])
-    with locked(folder):
+    with lock(folder):
         return _conclude(experiment, Tables(settings, _tables(folder), summary["scale"]), folder, summary)
 
 
@@ -240,11 +333,11 @@ def is_stale(folder: Path) -> bool:
 
 
 def _conclude(experiment: Experiment[Any], tables: Tables[Any], folder: Path, summary: dict[str, Any]) -> Study:
-    claims = experiment.judged(tables)
-    write_json(folder / "claims.json", {"schema": SCHEMA, "claims": [claim.as_json() for claim in claims]})
+    claims = experiment.judge(tables)
+    write_json(folder / "claims.json", {"schema": STUDY_SCHEMA, "claims": [claim.as_json() for claim in claims]})
     write_json(folder / "study.json", summary)
     with figures.style():
-        drawn = [_saved(figure, folder / "figures") for figure in experiment.figures(tables)]
+        drawn = [_save_figure(figure, folder / "figures") for figure in experiment.figures(tables)]
     summary = {**summary, "figures": drawn, "concluded": _digest(measure_sources(experiment))}
     write_json(folder / "study.json", summary)
     return Study(folder, str(summary["status"]), claims, summary)
@@ -279,11 +372,11 @@ def _table(cohort: Trials, ids: np.ndarray, records: pl.DataFrame) -> pl.LazyFra
     return with_fields(cohort, own["place"].to_numpy(), own.drop("place"))
 
 
-def _saved(figure: Figure, folder: Path) -> dict[str, Any]:
-    folder.mkdir(parents=True, exist_ok=True)
+def _save_figure(figure: Figure, folder: Path) -> dict[str, Any]:
     svg, pdf = figures.save(figure.drawing, folder, figure.name)
     data = folder / f"{figure.name}.csv"
-    figure.data.write_csv(data)
+    with replacing(data) as temporary:
+        figure.data.write_csv(temporary)
     names = {kind: f"figures/{path.name}" for kind, path in (("svg", svg), ("pdf", pdf), ("data", data))}
     return {
         "name": figure.name,
@@ -295,20 +388,17 @@ def _saved(figure: Figure, folder: Path) -> dict[str, Any]:
 
 
 def _accounting(
-    store: Store, ids: list[np.ndarray], usage: Usage, progress: Progress, before: dict[str, Any] | None
+    records: pl.DataFrame, usage: Usage, progress: Progress, before: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """What the study cost, over all its runs; outcomes from the store, costs added up."""
+    """What the study cost, over all its runs; outcomes from the records, costs added up."""
     earlier = (before or {}).get("engine", {})
     executed = usage.executed_steps + earlier.get("trained_steps", 0)
     useful = usage.useful_steps + earlier.get("useful_steps", 0)
     seconds = progress.seconds + earlier.get("training_seconds", 0.0)
-    outcomes: dict[str, int] = {}
-    if store.files():
-        counted = store.scan(np.unique(_joined(ids))).group_by("outcome").len().collect()
-        outcomes = dict(zip(counted["outcome"].cast(pl.String), counted["len"], strict=True))
+    outcomes = dict(records["outcome"].cast(pl.String).value_counts().iter_rows()) if len(records) else {}
     return {
-        "trials": int(sum(outcomes.values())),
-        **{name: int(outcomes.get(name, 0)) for name in ("converged", "failed", "diverged")},
+        "trials": len(records),
+        **{name: outcomes.get(name, 0) for name in ("converged", "failed", "diverged")},
         "trained_steps": executed,
         "useful_steps": useful,
         "wasted_share": round(1 - useful / executed, 6) if executed else 0.0,
@@ -324,5 +414,5 @@ def _digest(sources: dict[str, str]) -> str:
     return digest(json.dumps(sources, sort_keys=True)).hex()
 
 
-def _joined(ids: list[np.ndarray]) -> np.ndarray:
+def _all_ids(ids: list[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.zeros(0, np.uint64), *ids])

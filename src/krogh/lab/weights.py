@@ -15,7 +15,7 @@ import numpy as np
 
 from krogh.engine.lane import Finished
 from krogh.errors import KroghError, require
-from krogh.lab.store import temporary_beside
+from krogh.files import replacing
 
 Weights = dict[str, np.ndarray]
 
@@ -35,9 +35,8 @@ def write_weights(folder: Path, ids: np.ndarray, weights: Weights, snapshots: Se
     suffix = _SNAPSHOTS if snapshots else ".safetensors"
     path = folder / f"{int(ids[0]):016x}-{len(ids)}{suffix}"
     own = {"id": ids.astype(np.uint64)} | ({"step": np.asarray(snapshots, np.int64)} if snapshots else {})
-    with temporary_beside(path) as temporary:
+    with replacing(path) as temporary:
         save_file(own | {name: np.ascontiguousarray(array) for name, array in weights.items()}, temporary)
-        temporary.replace(path)
     return path
 
 
@@ -97,13 +96,3 @@ def _opened(path: Path) -> Iterator[Any]:
             yield file
     except (SafetensorError, OSError) as cause:
         raise KroghError(f"{path} is damaged ({cause}); move it out of the folder") from None
-
-
-def read_weights(folder: Path, identity: int, step: int | None = None) -> Weights:
-    """The weights of one trial; for several, `WeightsFolder` looks up which file holds them only once."""
-    return WeightsFolder(folder)(identity, step)
-
-
-def weight_ids(folder: Path) -> np.ndarray:
-    """Identities of the trials whose weights are in `folder`."""
-    return WeightsFolder(folder).ids()

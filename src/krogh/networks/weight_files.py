@@ -20,6 +20,7 @@ from safetensors import SafetensorError, safe_open
 from scipy.sparse import csr_array
 
 from krogh.errors import KroghError, require
+from krogh.files import write_atomically
 
 Weights = dict[str, csr_array | NDArray[Any]]
 
@@ -42,12 +43,9 @@ def write_file(path: str | os.PathLike[str], weights: Mapping[str, Any], header:
         else:
             tensors[name] = np.asarray(value, order="C")  # ascontiguousarray would make a scalar a vector
     described = json.dumps({**header, **({"matrices": shapes} if shapes else {})})
-    partial = target.with_name(target.name + ".partial")
     try:
-        partial.write_bytes(safetensors.numpy.save(tensors, {"krogh": described}))
-        os.replace(partial, target)
+        write_atomically(target, safetensors.numpy.save(tensors, {"krogh": described}), parents=False)
     except OSError as cause:
-        partial.unlink(missing_ok=True)
         raise KroghError(f"the weights cannot be written to {str(target)!r}: {cause.strerror}") from None
     return target
 

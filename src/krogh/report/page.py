@@ -12,7 +12,6 @@ import hashlib
 import math
 import os
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,8 +19,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from krogh import numbers
 from krogh.errors import KroghError
-from krogh.report import numbers
+from krogh.files import write_atomically
 from krogh.report.read import VERDICTS, Claim, Picture, Study, find_studies
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def write_report(folder: Path, out: Path | None = None) -> Path:
     page = folder / "index.html" if out is None else Path(out)
     if page.is_dir():
         raise KroghError(f"the report must be a file, and {page} is a folder (try {page / 'index.html'})")
-    _replace(page, _render(folder, studies, page.parent))
+    write_atomically(page, _render(folder, studies, page.parent).encode())
     return page
 
 
@@ -194,8 +194,7 @@ def _facts(study: Study) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
 
 
 def _engine_value(value: Any, write: Any) -> str:
-    if value in ("inf", "-inf", "nan"):
-        value = float(value)
+    value = numbers.from_json(value)
     is_number = value is None or (isinstance(value, int | float) and not isinstance(value, bool))
     return write(value) if is_number else numbers.plain(value)
 
@@ -241,17 +240,3 @@ def _unbroken(command: str) -> Markup:
     parts = re.split(r"(\s+)", command)
     word = Markup("<span>{}</span>")
     return Markup("").join(part if i % 2 else word.format(part) for i, part in enumerate(parts))
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write the file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, scratch = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-        os.chmod(scratch, 0o644)  # mkstemp makes private files; a report is for sharing
-        os.replace(scratch, path)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
-        raise

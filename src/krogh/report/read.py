@@ -9,8 +9,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from krogh.errors import KroghError
+from krogh.files import STUDY_SCHEMA
+from krogh.numbers import from_json
 
-SCHEMA = 2
 VERDICTS = ("reproduced", "not reproduced", "inconclusive")
 STATUSES = ("complete", "interrupted", "running")
 # A study's name may contain slashes, and results may be kept one folder deeper, by scale or by machine.
@@ -112,8 +113,8 @@ def _load(path: Path) -> dict[str, Any]:
         raise _Damaged(f"it cannot be read as JSON ({error})") from None
     if not isinstance(data, dict):
         raise _Damaged(f"it must hold an object, and holds {type(data).__name__}")
-    if data.get("schema") != SCHEMA:
-        raise _Damaged(f"its schema is {data.get('schema')!r}, and this krogh reads schema {SCHEMA}")
+    if data.get("schema") != STUDY_SCHEMA:
+        raise _Damaged(f"its schema is {data.get('schema')!r}, and this krogh reads schema {STUDY_SCHEMA}")
     return data
 
 
@@ -175,11 +176,9 @@ def _text(data: dict[str, Any], key: str, *, required: bool = False) -> str:
 
 
 def _real(data: dict[str, Any], key: str) -> float | None:
-    value = data.get(key)
+    value = from_json(data.get(key))
     if value is None:
         return None
-    if value in ("inf", "-inf", "nan"):
-        return float(value)
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise _Damaged(f"{key!r} must be a number, 'inf', '-inf' or null; got {value!r}")
     return float(value)

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.special import softmax
 
 from krogh.errors import KroghError
 from krogh.experiments.attention.common import require_longer

@@ -15,7 +15,7 @@ from krogh.errors import KroghError
 from krogh.lab import Results, run_study
 from krogh.lab.estimate import share_of
 from krogh.lab.study import plan_study
-from krogh.lab.weights import weight_ids
+from krogh.lab.weights import WeightsFolder
 
 CHANGES = {"widths": (8, 12), "seeds": 5, "budget": 60}
 
@@ -63,7 +63,7 @@ def test_the_weights_are_those_the_record_was_measured_on(kept):
         examples = trial.validation()
         assert float(right(trial, weights, examples.x, examples.truth)) == pytest.approx(row["error"], abs=1e-6)
         assert not np.array_equal(weights["W"], trial.initial_params()["W"])
-    assert set(weight_ids(study.folder / "weights").tolist()) == set(table["id"])
+    assert set(WeightsFolder(study.folder / "weights").ids().tolist()) == set(table["id"])
 
 
 def test_running_again_reads_them_again(kept, keeping):

@@ -9,9 +9,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
+import drawings
 import numpy as np
 import pytest
 
@@ -25,17 +25,17 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", ["scaling", "panels"])
-def test_the_same_figure_gives_the_same_bytes(name: str, draw: Any, tmp_path: Path) -> None:
-    getattr(draw, name)(tmp_path / "a")
-    getattr(draw, name)(tmp_path / "b")
+def test_the_same_figure_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
+    getattr(drawings, f"draw_{name}")(tmp_path / "a")
+    getattr(drawings, f"draw_{name}")(tmp_path / "b")
     assert digests(tmp_path / "a") == digests(tmp_path / "b")
 
 
 @pytest.mark.slow
-def test_bytes_depend_neither_on_the_process_nor_on_the_readers_settings(draw: Any, tmp_path: Path) -> None:
-    draw.styled(tmp_path / "here")
+def test_bytes_depend_neither_on_the_process_nor_on_the_readers_settings(tmp_path: Path) -> None:
+    drawings.draw_styled(tmp_path / "here")
     (tmp_path / "matplotlibrc").write_text("lines.linewidth: 9\nsvg.fonttype: none\nfont.family: serif\n")
-    code = "import sys, pathlib, conftest; conftest.draw_styled(pathlib.Path(sys.argv[1]))"
+    code = "import sys, pathlib, drawings; drawings.draw_styled(pathlib.Path(sys.argv[1]))"
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     env = os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": path, "MATPLOTLIBRC": str(tmp_path)}
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "there")], env=env, check=True)
@@ -81,11 +81,11 @@ def test_importing_the_style_does_not_import_matplotlib() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_no_pyplot_and_no_change_to_global_settings(draw: Any, tmp_path: Path) -> None:
+def test_no_pyplot_and_no_change_to_global_settings(tmp_path: Path) -> None:
     import matplotlib
 
     before = dict(matplotlib.rcParams)
-    draw.scaling(tmp_path)
+    drawings.draw_scaling(tmp_path)
     assert dict(matplotlib.rcParams) == before
 
 

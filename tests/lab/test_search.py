@@ -14,10 +14,9 @@ from polars.testing import assert_frame_equal
 import krogh
 from krogh.engine import Trial, sweep
 from krogh.engine.lane import Finished, Lane
-from krogh.lab import collecting, run_study
+from krogh.lab import run_study, training
 from krogh.lab.frontier import Rule
-from krogh.lab.search import Problem, Search
-from krogh.lab.searching import Searching
+from krogh.lab.search import Dispatcher, Problem, Search
 from krogh.lab.store import Store
 from krogh.models import Mlp
 from krogh.tasks import Parity
@@ -198,8 +197,8 @@ def test_an_interrupted_search_goes_on_and_trains_nothing_twice(adaptive, everyt
 
 def test_records_do_not_wait_for_the_next_of_their_own_cohort(tiny, tmp_path, monkeypatch):
     """The first cohort ends no trial for half a minute: what it has is written when the second reports."""
-    clock, engine = [0.0], collecting.run_cohorts
-    monkeypatch.setattr(collecting, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    clock, engine = [0.0], training.run_cohorts
+    monkeypatch.setattr(training, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
 
     def one_after_the_other(cohorts, positions, **options):
         for place, (cohort, own) in enumerate(zip(cohorts, positions, strict=True)):
@@ -209,7 +208,7 @@ def test_records_do_not_wait_for_the_next_of_their_own_cohort(tiny, tmp_path, mo
             clock[0] += 30.0
         yield from ((place, None) for place in range(len(cohorts)))
 
-    monkeypatch.setattr(collecting, "run_cohorts", one_after_the_other)
+    monkeypatch.setattr(training, "run_cohorts", one_after_the_other)
     store, there = Store(tmp_path / "tiny" / "parity" / "cohorts"), {}
 
     def look(progress):
@@ -235,20 +234,20 @@ def test_positions_find_their_cohorts_and_nothing_waits_in_the_end(tiny):
     sizes = {4: 7, 5: 30, 6: 3}
     cohorts = [sweep(Trial(Parity(4, 2), Mlp(width), training), seed=range(sizes[width]))[0] for width in sizes]
     search = Search([Problem("one", {1: range(0, 20), 2: range(20, 40)})], width=4, rule=Rule(least=4, budget=12))
-    searching = Searching(search, cohorts, {})
-    assert searching.most == 12
+    dispatcher = Dispatcher(search, cohorts, {})
+    assert dispatcher.most == 12
     seen, firsts = set(), [0, 7, 37]
-    while any(waiting.left() for waiting in searching.waiting):
-        assert not any(waiting.closed for waiting in searching.waiting)
-        for place, waiting in enumerate(searching.waiting):
+    while any(waiting.left() for waiting in dispatcher.waiting):
+        assert not any(waiting.closed for waiting in dispatcher.waiting)
+        for place, waiting in enumerate(dispatcher.waiting):
             taken = waiting.take(100)
             assert (taken < len(cohorts[place])).all()
             positions = firsts[place] + taken
             assert not seen & set(positions.tolist())
             seen |= set(positions.tolist())
             if len(taken):
-                searching.report(place, finished(taken, positions % 3 > 0))
-    assert all(waiting.closed for waiting in searching.waiting)
+                dispatcher.report(place, finished(taken, positions % 3 > 0))
+    assert all(waiting.closed for waiting in dispatcher.waiting)
     assert search.over() and 4 <= len(seen) == search.trials <= 12
 
 
@@ -256,7 +255,7 @@ def test_positions_find_their_cohorts_and_nothing_waits_in_the_end(tiny):
 def test_what_is_known_already_is_not_counted_as_work(tiny, known):
     (cohort,) = sweep(Trial(Parity(4, 2), Mlp(4), Training(stopping=Stopping(budget=10))), seed=range(40))
     search = Search([Problem("one", {1: range(0, 20), 2: range(20, 40)})], width=4, rule=Rule(least=12, budget=12))
-    searching = Searching(search, [cohort], {position: position % 2 == 0 for position in range(known)})
-    assert searching.most == max(0, 12 - known)
-    assert searching.waiting[0].closed == (known >= 12) == (not search.in_flight)
+    dispatcher = Dispatcher(search, [cohort], {position: position % 2 == 0 for position in range(known)})
+    assert dispatcher.most == max(0, 12 - known)
+    assert dispatcher.waiting[0].closed == (known >= 12) == (not search.in_flight)
     assert not math.isnan(search.frontiers["one"].interval().value)

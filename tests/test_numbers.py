@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from krogh.report import numbers
+from krogh import numbers
 
 NARROW = "\N{NARROW NO-BREAK SPACE}"
 

@@ -14,9 +14,8 @@ import polars as pl
 from krogh.engine import Trials, Usage, run_cohorts
 from krogh.engine.checking import CONVERGED, DIVERGED
 from krogh.engine.lane import Finished
-from krogh.engine.records import recorded
-from krogh.lab.search import Search
-from krogh.lab.searching import Searching
+from krogh.engine.records import record_table
+from krogh.lab.search import Dispatcher, Search
 from krogh.lab.store import Store
 from krogh.lab.weights import WeightsFolder, write_finished
 from krogh.values import digest
@@ -60,7 +59,7 @@ class Progress:
         return (self.seconds - self.first_seconds) / fresh * (self.total - self.done) if fresh > 0 else None
 
 
-def train(
+def train_missing(
     cohorts: list[Trials],
     ids_of: list[np.ndarray],
     store: Store,
@@ -73,34 +72,34 @@ def train(
     """Train what the store does not hold yet, all cohorts in one go; with a search, only what it asks for."""
     missing_of: list[Any] = _missing(ids_of, store.ids())
     progress.done = progress.resumed = progress.total - sum(len(missing) for missing in missing_of)
-    collectors = _collectors(cohorts, ids_of, store, weights_folder)
-    for collector, missing in zip(collectors, missing_of, strict=True):
+    writers = _record_writers(cohorts, ids_of, store, weights_folder)
+    for writer, missing in zip(writers, missing_of, strict=True):
         if not len(missing):
-            collector.close()
+            writer.close()
     if search is not None:
-        searching = Searching(search, cohorts, _successes(ids_of, store))
-        missing_of, progress.total = searching.waiting, progress.done + searching.most
+        dispatcher = Dispatcher(search, cohorts, _successes(ids_of, store))
+        missing_of, progress.total = dispatcher.waiting, progress.done + dispatcher.most
     if progress.done < progress.total:
         show(progress)
-    known = None if weights_folder is None else WeightsFolder(weights_folder / "weights")
+    known = None if weights_folder is None else WeightsFolder(weights_folder)
     records = run_cohorts(cohorts, missing_of, usage=usage, keep_weights=weights_folder is not None, weights_of=known)
     begun = time.perf_counter()
     try:
         for place, finished in records:
             if finished is None:
-                collectors[place].close()
+                writers[place].close()
             else:
-                collectors[place].add(finished)
+                writers[place].add(finished)
                 if search is not None:
-                    searching.report(place, finished)
-                for collector in collectors:  # also those whose next trials may be a long time coming
-                    collector.flush_when_due()
+                    dispatcher.report(place, finished)
+                for writer in writers:  # also those whose next trials may be a long time coming
+                    writer.flush_when_due()
                 progress.add(finished, time.perf_counter() - begun)
                 show(progress)
     finally:
         records.close()
-        for collector in collectors:
-            collector.flush()
+        for writer in writers:
+            writer.flush()
     if search is not None:
         progress.total = progress.done
         show(progress)
@@ -116,7 +115,7 @@ def _successes(ids_of: list[np.ndarray], store: Store) -> dict[int, bool]:
     return {place: by_id[identity] for place, identity in enumerate(ids.tolist()) if identity in by_id}
 
 
-class _Collector:
+class _RecordWriter:
     """Records of one cohort on their way into the store."""
 
     def __init__(self, cohort: Trials, ids: np.ndarray, first: int, store: Store, weights_folder: Path | None):
@@ -129,7 +128,7 @@ class _Collector:
     def add(self, finished: Finished) -> None:
         if self._weights_folder is not None:
             snapshots = self._cohort.template.snapshots
-            write_finished(self._weights_folder / "weights", self._ids[finished.position], finished, snapshots)
+            write_finished(self._weights_folder, self._ids[finished.position], finished, snapshots)
         self._batches.append(replace(finished, weights=None, snapshots=None))
         self._rows += len(finished.position)
 
@@ -140,7 +139,7 @@ class _Collector:
     def flush(self) -> None:
         """Write what has come in since the last time."""
         if self._batches:
-            rows = recorded(self._cohort, self._ids, _together(self._batches), self._first)
+            rows = record_table(self._cohort, self._ids, _concatenate(self._batches), self._first)
             self._store.add_part(self._key, rows)
         self._batches, self._rows, self._flushed = [], 0, time.perf_counter()
 
@@ -150,12 +149,12 @@ class _Collector:
         self._store.merge(self._key)
 
 
-def _collectors(
+def _record_writers(
     cohorts: list[Trials], ids_of: list[np.ndarray], store: Store, weights_folder: Path | None
-) -> list[_Collector]:
+) -> list[_RecordWriter]:
     first, result = 0, []
     for cohort, ids in zip(cohorts, ids_of, strict=True):
-        result.append(_Collector(cohort, ids, first, store, weights_folder))
+        result.append(_RecordWriter(cohort, ids, first, store, weights_folder))
         first += len(cohort)
     return result
 
@@ -170,7 +169,7 @@ def _missing(ids_of: list[np.ndarray], present: np.ndarray) -> list[np.ndarray]:
     return result
 
 
-def _together(batches: list[Finished]) -> Finished:
+def _concatenate(batches: list[Finished]) -> Finished:
     """Records of many batches as one: a table per batch would take more room than the records themselves."""
     columns: dict[str, Any] = {}
     for field in fields(Finished):

@@ -1,10 +1,18 @@
-"""Numbers, counts, durations and dates as a person writes them."""
+"""How numbers are written: for people (a page, a terminal, an axis, a sentence) and in JSON, which has no infinity.
+
+number, estimate, count, share, duration, date, plain   on the report page
+precise, in_one_line                                    on the terminal
+interval                                                in the reason of a verdict
+tick                                                    on a logarithmic axis
+json_number, from_json                                  in the files of a study
+"""
 
 from __future__ import annotations
 
 import json
 import math
 from datetime import datetime
+from typing import Any
 
 MISSING = "—"
 _NARROW = "\N{NARROW NO-BREAK SPACE}"
@@ -94,6 +102,61 @@ def plain(value: object) -> str:
     if isinstance(value, list) and all(not isinstance(item, list | dict) for item in value):
         return ", ".join(plain(item) for item in value) or MISSING
     return json.dumps(value, ensure_ascii=False)
+
+
+def precise(value: float | None) -> str:
+    """A whole number with commas, any other to six digits."""
+    if value is None:
+        return "none"
+    if isinstance(value, float) and (not value.is_integer() or not math.isfinite(value) or abs(value) >= 1e15):
+        return f"{value:.6g}"
+    return f"{int(value):,}"
+
+
+def in_one_line(value: Any) -> str:
+    """A number to six digits; a table or a list of them in one line."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {in_one_line(each)}" for key, each in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(in_one_line, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "infinite or undefined" if value is None else str(value)
+
+
+def interval(low: float, high: float, digits: int = 3) -> str:
+    """The ends of an interval, "[1.18, 1.31]"."""
+    return f"[{low:.{digits}g}, {high:.{digits}g}]"
+
+
+def tick(value: float, base: float = 10) -> str:
+    """The label of a logarithmic axis, in Matplotlib's mathematics: 20, 50, 100 and not 2×10¹; 10⁶ and not 1000000."""
+    if 0.001 <= value < 100_000:
+        return f"{value:.6g}"
+    root = base if base in (2, 10) else 10
+    power = math.log(value, root) if value > 0 else math.nan
+    if not math.isfinite(power):
+        return ""
+    if abs(power - round(power)) < 1e-6:
+        return f"${root:g}^{{{round(power)}}}$"
+    exponent = math.floor(math.log10(value))
+    return f"${value / 10**exponent:.3g}\\times10^{{{exponent}}}$"
+
+
+def json_number(value: Any) -> Any:
+    """A value as JSON allows it: infinities as text, NaN as null."""
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return value
+
+
+def from_json(value: Any) -> Any:
+    """What `json_number` made of a number, as a number again; anything else as it is."""
+    return float(value) if value in ("inf", "-inf", "nan") else value
 
 
 def _grouped(value: int) -> str:

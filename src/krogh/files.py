@@ -1,0 +1,85 @@
+"""Files that are there whole or not at all, folders that one process writes at a time, and the schemas of what is kept.
+
+Everything krogh writes (records, weights, figures, pages) is written under a hidden name beside its place and then
+renamed, so that a crash or a full disk leaves what was there before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from krogh.errors import KroghError
+
+STUDY_SCHEMA = 2
+"""Of study.json and claims.json: raised whenever a reader of the one before could be misled."""
+RECORDS_SCHEMA = 3
+"""Of the Parquet files of a study's records."""
+
+
+@contextmanager
+def temporary_beside(path: Path, *, parents: bool = True) -> Iterator[Path]:
+    """A name beside `path` to write to before renaming; nothing is left there when writing fails.
+
+    With `parents`, folders that are not there are made.
+    """
+    if parents:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    try:
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def put_in_place(temporary: Path, path: Path) -> Path:
+    """Make sure that a file is on disk, then give it its name; returns `path`."""
+    with temporary.open("rb") as file:
+        os.fsync(file.fileno())
+    return temporary.replace(path)
+
+
+@contextmanager
+def replacing(path: Path, *, parents: bool = True) -> Iterator[Path]:
+    """A name to write a file to, which takes the place of `path` when the block ends well."""
+    with temporary_beside(path, parents=parents) as temporary:
+        yield temporary
+        put_in_place(temporary, path)
+
+
+def write_atomically(path: Path, content: bytes, *, parents: bool = True) -> None:
+    """Write a file so that it is there whole or not at all."""
+    with replacing(path, parents=parents) as temporary:
+        temporary.write_bytes(content)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON in which nothing is infinite or NaN (`krogh.numbers.as_json`)."""
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    write_atomically(path, (text + "\n").encode())
+
+
+@contextmanager
+def lock(folder: Path) -> Iterator[None]:
+    """Keep a second process out of the folder while this one writes there (where the system has file locks)."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    path = folder / ".lock"
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            busy = f"{folder} is being written by another process; wait for it, or choose another --out"
+            raise KroghError(busy) from None
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ import polars as pl
 from krogh.engine import Trial, Trials
 from krogh.engine.checking import CONVERGED, FAILED
 from krogh.engine.lane import Finished
-from krogh.engine.records import recorded, with_fields
+from krogh.engine.records import record_table, with_fields
 from krogh.lab import Experiment, Results, Tables, figures
 from krogh.lab.experiment import measured_tables
 
@@ -84,7 +84,7 @@ def ended_trials(cohorts: Sequence[Trials], ends: Callable[[Trials], Mapping[str
             loss=np.zeros(count, np.float32),
             curves=curves,
         )
-        records = recorded(cohort, cohort.ids(), finished, first)
+        records = record_table(cohort, cohort.ids(), finished, first)
         tables.append(with_fields(cohort, finished.position, records).collect())
         first += count
     return pl.concat(tables, how="diagonal_relaxed").drop("order")

@@ -10,8 +10,8 @@ import safetensors.numpy
 from safetensors import safe_open
 
 from krogh.errors import KroghError
-from krogh.networks.automata import check_automaton, compile_automaton, load_automaton_weights, save_automaton_weights
-from krogh.networks.counting import check_counting, compile_counting
+from krogh.networks.automata import compile_automaton, load_automaton_weights, save_automaton_weights
+from krogh.networks.counting import compile_counting
 from krogh.programs.automata.automaton import words_of_length
 from krogh.programs.automata.regex import from_regex
 
@@ -24,7 +24,7 @@ def test_a_recurrent_network_is_read_back(tmp_path, correction):
     file = save_automaton_weights(compiled, tmp_path / "even.safetensors")
     found = load_automaton_weights(file)
     assert found.automaton == PARITY and found.automaton.name == "even" and found.correction == correction
-    assert found.size == compiled.size and check_automaton(found, length=6, count=5).exact
+    assert found.size == compiled.size and found.check(length=6, count=5).holds
     for name, value in compiled.dense_parameters().items():
         assert np.array_equal(found.dense_parameters()[name], value)
     assert [path.name for path in tmp_path.iterdir()] == ["even.safetensors"]
@@ -37,7 +37,7 @@ def test_a_counting_network_is_read_back(tmp_path):
     compiled = compile_counting(PARITY, 5)
     found = load_automaton_weights(save_automaton_weights(compiled, str(tmp_path / "even.safetensors")))
     words = words_of_length(2, 5)
-    assert found.length == 5 and np.array_equal(found.run(words), compiled.run(words)) and check_counting(found).exact
+    assert found.length == 5 and np.array_equal(found.run(words), compiled.run(words)) and found.check().holds
 
 
 def test_the_file_decides_the_values(tmp_path):
@@ -48,7 +48,7 @@ def test_the_file_decides_the_values(tmp_path):
     tensors["r"] = -tensors["r"]
     safetensors.numpy.save_file(tensors, file, header)
     found = load_automaton_weights(file)
-    assert found.readout[-1] == -1 and not check_automaton(found, length=2, count=1).exact
+    assert found.readout[-1] == -1 and not found.check(length=2, count=1).holds
     tensors["r"] = tensors["r"][:-1]
     safetensors.numpy.save_file(tensors, file, header)
     with pytest.raises(KroghError, match=r"is damaged: parameter 'r' should have the shape \(5,\) and has \(4,\)"):

@@ -35,7 +35,7 @@ def scattered(s: int, n: int) -> tuple[int, ...]:
 
 def tokens(made: SparseHead, bits: np.ndarray) -> np.ndarray:
     """X(b) with [CLS] last, by the input mappings of the tasks; shape [batch, T+1, d]."""
-    p = made.params
+    p = made.parameters
     using = bases.Basis(p["P"], p.get("E", np.zeros((2, len(p["cls"])))), p["cls"], 0.0)
     if made.mapping == "bag":
         return bases.bag(bits, using)
@@ -44,13 +44,13 @@ def tokens(made: SparseHead, bits: np.ndarray) -> np.ndarray:
 
 def scores(made: SparseHead, X: np.ndarray) -> np.ndarray:
     """v_CLSᵀ W_Q W_Kᵀ Xᵀ; shape [batch, heads, T+1]."""
-    p = made.params
+    p = made.parameters
     return np.einsum("d,hdk,hek,bte->bht", p["cls"], p["Q"], p["K"], X, optimize=True)
 
 
 def executed(made: SparseHead, bits: np.ndarray) -> np.ndarray:
     """Σ_h softmax(v_CLSᵀ W_Q W_Kᵀ Xᵀ) X W_V W_C and its first coordinates, as printed."""
-    X, p = tokens(made, bits), made.params
+    X, p = tokens(made, bits), made.parameters
     weights = truncated_softmax(scores(made, X))
     return np.einsum("bht,bte,hek,hkd->bd", weights, X, p["V"], p["C"], optimize=True)[:, : made.outputs]
 
@@ -108,7 +108,7 @@ def test_the_model_computes_what_the_formula_says(name):
     made, head = head_alone(n, support=support, head=name), sparse_head(name, n, support)
     x = boolean.cube(n)
     expected = executed(head, all_bits(n))
-    np.testing.assert_allclose(made.outputs(x).reshape(len(x), -1), expected, atol=1e-12)
+    np.testing.assert_allclose(made.run(x).reshape(len(x), -1), expected, atol=1e-12)
     checked = made.check()
     assert (checked.inputs, checked.exhaustive, checked.holds) == (256, True, True)
     assert checked.largest_error == pytest.approx(error(head, all_bits(n)), abs=1e-12)
@@ -193,7 +193,7 @@ def test_a_bag_attends_to_the_ones_and_to_cls():
 def test_norms_are_those_of_the_lemmas(name, s):
     n = 16
     made = sparse_head(name, n, scattered(s, n))
-    found = norms(made.params)
+    found = norms(made.parameters)
     bag = "bag" in name
     assert found["Q"] == pytest.approx(math.log(8 * n * (s if bag else 1) / made.gamma))
     assert found["K"] == pytest.approx({"det_single": math.sqrt(s)}.get(name, math.sqrt(s + 1) if bag else 1))
@@ -208,7 +208,7 @@ def test_norms_are_those_of_the_lemmas(name, s):
 @pytest.mark.parametrize("name", HEADS)
 def test_only_the_query_grows_with_the_context_and_as_its_logarithm(name):
     lengths = [2**p for p in range(3, 13 if "train" in name else 9)]
-    found = [norms(sparse_head(name, n, (5, 0, 3)).params) for n in lengths]
+    found = [norms(sparse_head(name, n, (5, 0, 3)).parameters) for n in lengths]
     slope = np.polyfit(np.log(lengths), [each["Q"] for each in found], 1)[0]
     assert slope == pytest.approx(1, abs=1e-9)
     for letter in ("K", "V", "C", "cls"):
@@ -240,7 +240,7 @@ def test_equal_scores_are_what_the_dual_key_repairs():
     delta, s = made.coherence, 3
     leak = np.max(np.abs(np.delete(found, support)))
     assert 0 < leak <= s * delta / (1 - (s - 1) * delta)
-    assert norms(made.params)["K"] <= math.sqrt(s / (1 - (s - 1) * delta))
+    assert norms(made.parameters)["K"] <= math.sqrt(s / (1 - (s - 1) * delta))
 
 
 @pytest.mark.slow
@@ -303,8 +303,8 @@ def test_printed_strengths():
 def test_printed_and_dual_agree_where_positions_are_orthogonal():
     for name in ("det_single", "train_single", "train_multi", "bag_scalar", "bag_vector"):
         printed, dual = (sparse_head(name, 9, (8, 2, 3), mode=mode) for mode in ("printed", "dual"))
-        for letter, value in dual.params.items():
-            np.testing.assert_allclose(printed.params[letter], value, atol=1e-12)
+        for letter, value in dual.parameters.items():
+            np.testing.assert_allclose(printed.parameters[letter], value, atol=1e-12)
 
 
 def test_the_printed_value_matrix_of_several_heads_puts_out_nothing():
@@ -312,7 +312,7 @@ def test_the_printed_value_matrix_of_several_heads_puts_out_nothing():
     assert not np.any(executed(made, all_bits(8)))
     assert error(made, all_bits(8)) == 1 > made.gamma / 4
     right = sparse_head("det_multi", 8, (1, 5))
-    assert norms(made.params)["V"] == norms(right.params)["V"]
+    assert norms(made.parameters)["V"] == norms(right.parameters)["V"]
 
 
 # Settings.
@@ -321,7 +321,7 @@ def test_the_printed_value_matrix_of_several_heads_puts_out_nothing():
 @pytest.mark.parametrize("name", HEADS)
 def test_heads_that_are_not_needed_put_out_nothing(name):
     made, more = sparse_head(name, 7, (0, 3)), sparse_head(name, 7, (0, 3), heads=5)
-    assert len(more.params["Q"]) == 5
+    assert len(more.parameters["Q"]) == 5
     np.testing.assert_allclose(executed(more, all_bits(7)), executed(made, all_bits(7)), atol=1e-14)
 
 

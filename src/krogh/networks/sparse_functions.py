@@ -158,7 +158,7 @@ def head_alone(
     task = SparseBoolean(n, support=members, table="xor" if vector else values[:, 0])
     oracle = SparseTable(n, members, values if vector else values[:, 0])
     statement = f"|f_tf-head(X(b)) - g(b)| ≤ γ/4 = {made.gamma / 4:.4g} for every b in {{0,1}}^{n}, {_set(members)}"
-    return Construction("sparse/head", task, model, made.params, statement, model.heads, oracle, made.gamma / 4)
+    return Construction("sparse/head", task, model, made.parameters, statement, model.heads, oracle, made.gamma / 4)
 
 
 @construction("sparse/symmetric", source="dissertation, Prop. 4.12, Lemma A.22 (δ repaired)")
@@ -240,7 +240,7 @@ def averaging(n: int, dimension: int | None = None) -> Construction:
     """
     require_integer("n", n, 1)
     made = sparse_head("det_single", n, tuple(range(n)), dimension=dimension, mode="printed", strength=1.0)
-    params = {**made.params, "Q": np.zeros_like(made.params["Q"]), "K": np.zeros_like(made.params["K"])}
+    params = {**made.parameters, "Q": np.zeros_like(made.parameters["Q"]), "K": np.zeros_like(made.parameters["K"])}
     model = _network(made, "scalar")
     statement = f"f_tf-head(X(b)) = Σ_t (1-2b_t)/{n + 1} for every b in {{0,1}}^{n}"
     task = SparseBoolean(n, 1, table="and")  # a placeholder that says what is read: the mean depends on every bit
@@ -271,7 +271,7 @@ def _represented(
     network = memoriser(head.points(), memorised, delta, layers)
     task = SparseBoolean(head.length, support=head.support, table=table)
     model = _network(head, "mlp" if layers == 3 else "two-layer", network)
-    params = {**head.params, **network.params}
+    params = {**head.parameters, **network.parameters}
     statement = f"f_tf+mlp(X(b)) = f(b) for every b in {{0,1}}^{head.length}, {_set(head.support)}"
     oracle = SparseTable(head.length, head.support, table)
     tolerance = EXACT * max(1.0, float(np.max(np.abs(table))))
@@ -280,7 +280,7 @@ def _represented(
 
 def _network(head: SparseHead, readout: str, network: Memoriser | None = None) -> AttentionMlp:
     """The architecture whose weights the head and the memoriser are."""
-    count, dimension, attention = head.params["Q"].shape
+    count, dimension, attention = head.parameters["Q"].shape
     widths = {} if network is None else {"first_hidden": network.W1.shape[1]}
     if network is not None and network.W2 is not None:
         widths["second_hidden"] = network.W2.shape[1]
@@ -303,21 +303,21 @@ class CategoricalFunction:
 
     alphabet: int
     support: tuple[int, ...]
-    params: dict[str, Array]
+    parameters: dict[str, Array]
     network: Memoriser
     gamma: float
 
     def attended(self, tokens: ArrayLike) -> Array:
         """What the s heads put out for rows of tokens in 0..M-1 [batch, n]; shape [batch, s]."""
         words = np.asarray(tokens)
-        whole = words.dtype.kind in "iu" and words.ndim == 2 and words.shape[1] == len(self.params["P"])
+        whole = words.dtype.kind in "iu" and words.ndim == 2 and words.shape[1] == len(self.parameters["P"])
         within = whole and np.all((words >= 0) & (words < self.alphabet))
         require(
-            within, f"tokens are rows of {len(self.params['P'])} integers in 0..{self.alphabet - 1}; got {tokens!r}"
+            within, f"tokens are rows of {len(self.parameters['P'])} integers in 0..{self.alphabet - 1}; got {tokens!r}"
         )
         with double_precision():
-            weights = {name: jnp.asarray(value) for name, value in self.params.items()}
-            rows = jnp.asarray(self.params["E"][words]) + weights["P"][None]
+            weights = {name: jnp.asarray(value) for name, value in self.parameters.items()}
+            rows = jnp.asarray(self.parameters["E"][words]) + weights["P"][None]
             return np.asarray(jax.vmap(lambda row: _heads(weights, row))(rows))
 
     def target(self, tokens: ArrayLike) -> Array:

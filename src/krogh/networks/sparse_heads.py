@@ -182,7 +182,7 @@ NEEDS_DUAL = ("det_single", "bag_scalar", "bag_vector")
 class SparseHead:
     """Weights that select the bits of `support` among `length`, and what they approximate within `gamma`/4.
 
-    `params` are those of an attention-mlp of this `mapping`, without its ReLUs; `strength` is R, `coherence` the
+    `parameters` are those of an attention-mlp of this `mapping`, without its ReLUs; `strength` is R, `coherence` the
     measured Δ of the positions.
     """
 
@@ -190,7 +190,7 @@ class SparseHead:
     length: int
     support: tuple[int, ...]
     mapping: str
-    params: dict[str, Array]
+    parameters: dict[str, Array]
     gamma: float
     strength: float
     coherence: float

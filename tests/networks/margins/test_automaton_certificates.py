@@ -56,13 +56,13 @@ def test_counting_networks():
     assert subject.labels == (1, 0) and certificate.theorem is None
     upper = attack(subject.output, subject.parameters, subject.inputs[0], 1, restarts=3, refinements=6, projections=0)
     assert 0 < certificate.value <= upper.radius < 0.2
-    sizes = network_sizes(compiled)
+    sizes = compiled.sizes()
     assert sizes.one_norm == compiled.size["one_norm"] and sizes.depth == 4
 
 
 def test_sizes():
     compiled = compile_automaton(PAIRS, correction=True)
-    short, long = network_sizes(compiled, 2), network_sizes(compiled, 4)
+    short, long = compiled.sizes(2), compiled.sizes(4)
     assert short.one_norm == compiled.size["one_norm"] and short.parameters == compiled.size["parameters"]
     norm = np.linalg.norm(compiled.recurrent.toarray(), 2) * np.sqrt(2) * 3 * np.sqrt(2)
     assert long.log_norm_product - short.log_norm_product == pytest.approx(2 * np.log(norm), rel=1e-6)

@@ -26,6 +26,7 @@ from krogh.lab import Estimate, figures
 from krogh.lab.charts import Panel
 from krogh.lab.estimate import exact
 from krogh.networks.machines.compiled import CompiledMachine
+from krogh.networks.margins.attack import Effort
 from krogh.programs.machines.machine import Word
 from krogh.programs.machines.running import trace_batch
 
@@ -40,7 +41,7 @@ SOLID: dict[str, Any] = {"style": "-", "width": 1.7, "marker": "o", "markersize"
 
 def effort(settings: Any) -> dict[str, Any]:
     """How hard an attack tries: `restarts` directions, each improved in `refinements` rounds, from a `seed`."""
-    return {name: getattr(settings, name) for name in ("restarts", "refinements", "seed")}
+    return {"effort": Effort(settings.restarts, settings.refinements), "seed": settings.seed}
 
 
 def variation(values: ArrayLike) -> Estimate:

@@ -27,7 +27,6 @@ from krogh.experiments.approximation.common import ARITHMETICS, CORRECTIONS, NO_
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, setting
 from krogh.lab.estimate import exact, largest
 from krogh.lab.experiment import Measures
-from krogh.networks.machines.checks import check_machine
 from krogh.networks.machines.compiled import ADDERS, CompiledMachine, Kind, compile_machine
 from krogh.networks.machines.running import machine_hidden
 from krogh.programs.machines.library import library_names, library_steps, load_machine, random_machine, short_words
@@ -388,12 +387,12 @@ def _at_random(settings: Settings) -> Iterator[Case]:
 def _hard_row(machine: Machine, adder: Any, words: list[Word], steps: int) -> dict[str, Any]:
     """By lookup of exact matches, which is what hard attention does where vectors are bits."""
     compiled = compile_machine(machine, steps, input_length=max(map(len, words)), adder=adder)
-    found = check_machine(compiled, words)
+    found = compiled.check(words)
     return _named(compiled, "hard", len(words)) | {
-        "mismatches": found.mismatches,
-        "wrong_outputs": found.wrong_outputs,
-        "deviation": 0.0 if found.binary else np.nan,
-        "gap": found.score_gap,
+        "mismatches": found.details["mismatches"],
+        "wrong_outputs": found.details["wrong_outputs"],
+        "deviation": 0.0 if found.details["binary"] else np.nan,
+        "gap": found.details["score_gap"],
     }
 
 

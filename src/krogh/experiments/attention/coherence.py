@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -198,8 +198,8 @@ def _row(settings: Settings, dimension: int, seed: int, mode: Any, multiple: flo
     R = multiple * own.strength
     made = head_alone(T, support=support, head="det_single", mode=mode, strength=R, **common)
     target = np.where(np.arange(T) < s, 1 / s, 0.0)
-    x = np.where(attention_of(made.params) >= target, 1.0, -1.0)[None]
-    error = float(np.abs(made.outputs(x)[0] - x[0] @ target))
+    x = np.where(attention_of(made.parameters) >= target, 1.0, -1.0)[None]
+    error = float(np.abs(made.run(x)[0] - x[0] @ target))
     delta = own.coherence
     if mode == "printed":
         log_bound = math.log(2 * T) - R * (1 - 2 * s * delta)
@@ -218,7 +218,7 @@ def _row(settings: Settings, dimension: int, seed: int, mode: Any, multiple: flo
     }
 
 
-def attention_of(params: dict[str, np.ndarray]) -> np.ndarray:
+def attention_of(params: Mapping[str, np.ndarray]) -> np.ndarray:
     """What the first head attends to among the positions, the same whatever the bits; shape [T]."""
     query = params["cls"] @ params["Q"][0]
     rows = np.concatenate([params["E"][0] + params["P"], params["cls"][None]])

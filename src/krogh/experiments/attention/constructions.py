@@ -305,7 +305,7 @@ def long_rows(settings: Settings) -> list[tuple[Any, ...]]:
         made = _represented(settings, head, length, _support(length, settings.s), _labels(head, settings.s))
         error = made.check().largest_error if length in settings.sampled else None
         predicted = _predicted(head, length, settings.s)
-        found = norms(made.params)
+        found = norms(made.parameters)
         rows += [(head, length, settings.s, name, found[name], predicted[name], error) for name in predicted]
     return rows
 
@@ -322,7 +322,7 @@ def growth_rows(settings: Settings) -> list[tuple[Any, ...]]:
     for head, s in itertools.product(settings.heads, settings.growth):
         made = sparse_head(head, s, tuple(range(s)))  # type: ignore[arg-type]
         values = np.asarray(_labels(head, s))
-        found, predicted = norms(memoriser(made.points(), values, made.gamma / 4).params), _predicted(head, s, s)
+        found, predicted = norms(memoriser(made.points(), values, made.gamma / 4).parameters), _predicted(head, s, s)
         rows += [(head, s, s, name, found[name], predicted[name], None) for name in RELUS]
     return rows
 

@@ -258,7 +258,7 @@ def _executed(network: Overfitting, prompts: int) -> dict[str, float]:
     """The network on the prompts that it fits, and its risk on fresh ones."""
     checked = network.check()
     x, _, truth, _ = network.task.decode(network.task.draw(jax.random.key(1), prompts))
-    errors = ((network.outputs(np.asarray(x)) - np.asarray(truth, np.float64)) ** 2).mean(axis=1)
+    errors = ((network.run(np.asarray(x)) - np.asarray(truth, np.float64)) ** 2).mean(axis=1)
     deviation = float(errors.std(ddof=1)) if prompts > 1 else 0.0
     return {
         "largest_error": checked.largest_error,
@@ -270,7 +270,7 @@ def _executed(network: Overfitting, prompts: int) -> dict[str, float]:
 
 def _storing(length: int, dimension: int) -> dict[str, float]:
     """Norms of the storing network whose states have norm at most 1."""
-    params = token_storage(length, dimension, model="lipschitz").params
+    params = token_storage(length, dimension, model="lipschitz").parameters
     norms = state_norms(np.hstack([params["U_forward"], params["U_backward"]]), [params["W2"]], length)
     return {
         "length": length,

@@ -40,14 +40,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import KroghError, require, require_integer, unknown
 from krogh.models.two_layer import PairNetwork, PowerNetwork
-from krogh.networks.groups.arrays import PairArrays, PowerArrays, norm
+from krogh.networks.groups.arrays import PairArrays, PowerArrays, arrays_of, norm
+from krogh.networks.groups.certificates import Certificate, certify
 from krogh.networks.handmade import Construction, Oracle, construction
 from krogh.programs.groups import Group, cyclic, load_group, whole_table
 from krogh.tasks.composition import GroupComposition
@@ -55,7 +54,6 @@ from krogh.tasks.parity import ParityClasses
 from krogh.theory.groups.irreps import COMMUTANT, Irrep, real_irreps
 from krogh.theory.groups.maximum import MaxMargin, max_margin_cyclic, max_margin_group, max_margin_parity
 from krogh.theory.groups.problems import ParityProblem, characters_of, group_of
-from krogh.theory.numerics import double_precision
 
 Array = NDArray[np.float64]
 
@@ -273,24 +271,27 @@ def commutant_frame(irrep: Irrep) -> Array:
 
 _BATCH = 4096
 
-_predicted = jax.jit(lambda model, params, x: model.predict(params, x))
-
 
 @dataclass(frozen=True, eq=False)
 class PairConstruction(Construction):
     """A construction whose inputs are pairs of whole numbers, not of reals."""
 
-    def outputs(self, x: ArrayLike) -> Array:
-        """The model's own logits [batch, n] for pairs [batch, 2], in float64 whatever JAX is set to."""
+    def batch(self, x: ArrayLike) -> NDArray[np.int32]:
+        """Pairs [batch, 2]; anything else is refused."""
         given = np.asarray(x)
         batch = given.astype(np.int32)
         whole = given.ndim == 2 and given.shape[1] == 2 and np.array_equal(batch, given)
         require(whole, f"inputs of {self.name!r} are pairs of whole numbers [batch, 2]; got the shape {given.shape}")
-        n = self.params["U"].shape[1]
+        n = self.parameters["U"].shape[1]
         require(((batch >= 0) & (batch < n)).all(), f"inputs of {self.name!r} are pairs of numbers in 0..{n - 1}")
-        with double_precision():
-            params = {name: jnp.asarray(value) for name, value in self.params.items()}
-            return np.asarray(_predicted(self.model, params, jnp.asarray(batch)))
+        return batch
+
+    def certificate(self) -> Certificate | None:
+        """How close the network is to the maximum margin of its group; None where the table is that of none."""
+        try:
+            return certify(arrays_of(self.model, self.parameters), self.task)
+        except KroghError:
+            return None
 
 
 @dataclass(frozen=True, eq=False)

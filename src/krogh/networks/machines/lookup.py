@@ -23,16 +23,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from krogh.errors import KroghError, require
-from krogh.networks.machines.compiled import CompiledMachine
 from krogh.networks.machines.layers import Vector
 from krogh.networks.machines.layout import binary
+
+if TYPE_CHECKING:
+    from krogh.networks.machines.compiled import CompiledMachine
 
 Codes = NDArray[np.int64]
 Values = NDArray[np.float64]

@@ -153,7 +153,7 @@ class Overfitting(Construction):
     @property
     def squared_norm(self) -> float:
         """‖vec Θ‖²."""
-        return float(sum(np.sum(value**2) for value in self.params.values()))
+        return float(sum(np.sum(value**2) for value in self.parameters.values()))
 
 
 @construction("qstr/overfitting-rnn", source="qSTR paper, Lemmas 36 to 38 and the proof of Theorem 9")
@@ -197,7 +197,7 @@ def token_interpolator(
         name="qstr/overfitting-rnn",
         task=task,
         model=LipschitzRnn(state, depth=1, readout_depth=depth),
-        params=overfitting_params(task, inside, found.direction, state, depth),
+        parameters=overfitting_params(task, inside, found.direction, state, depth),
         statement=f"ŷ = y at one position of each of {samples} prompts of {length} tokens, as a function of that "
         "position's token alone",
         width=state,

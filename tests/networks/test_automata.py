@@ -54,7 +54,7 @@ def test_the_languages_of_table_1_exactly(name, correction):
     compiled = compile_automaton(automaton, correction=correction)
     checked = compiled.check(length=8, count=50)
     assert checked.holds and checked.exhaustive and checked.largest_error == 0.0
-    assert checked.steps == compiled.width * len(automaton.alphabet)
+    assert checked.details["steps"] == compiled.width * len(automaton.alphabet)
     assert checked.inputs == sum(len(automaton.alphabet) ** length for length in range(9)) + 50
     for length in range(9):
         words = words_of_length(len(automaton.alphabet), length)

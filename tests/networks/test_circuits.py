@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 from krogh.errors import KroghError
 from krogh.networks import circuits as circuit_checks
 from krogh.networks.circuits import (
-    GATE_COST,
-    OUTPUT_COST,
     compile_circuit,
     computes,
     deepened,
@@ -60,6 +58,9 @@ GENERATED = {
     "wires": Circuit("wires", 3, [], [], (2, 0, 2)),
 }
 
+GATE_COST = {"ID": 2.0, "NOT": 3.0, "AND": 4.0, "OR": 5.0}
+"""1-norm of a gate's parameters."""
+
 
 def truth(circuit):
     plain = circuit.circuit() if isinstance(circuit, LayeredCircuit) else circuit
@@ -74,8 +75,8 @@ def test_the_network_is_the_circuit(name, correction):
     x = all_inputs(circuit.inputs).astype(float)
     assert np.array_equal(compiled.network.run(x), truth(circuit))
     found = compiled.check()
-    assert found.holds and found.exhaustive and found.proved and found.largest_error == 0
-    assert found.inputs == found.floats == 2**circuit.inputs
+    assert found.holds and found.exhaustive and found.details["proved"] and found.largest_error == 0
+    assert found.inputs == found.details["floats"] == 2**circuit.inputs
 
 
 @pytest.mark.parametrize("correction", [True, False])
@@ -99,8 +100,8 @@ def test_the_one_norm_is_the_sum_of_costs(name):
     plain, corrected = (compile_circuit(circuit, correction=correction) for correction in (False, True))
     deep = plain.circuit
     assert deep.gates == corrected.circuit.gates
-    costs = sum(GATE_COST[Gate[kind]] * count for kind, count in deep.kind_counts().items())
-    outputs = OUTPUT_COST * len(deep.output)
+    costs = sum(GATE_COST[kind] * count for kind, count in deep.kind_counts().items())
+    outputs = 3.0 * len(deep.output)
     assert plain.network.one_norm == costs + outputs
     assert corrected.network.one_norm == pytest.approx(costs + 9 * deep.gates + outputs, rel=1e-13)
     assert len(plain.network.layers) == 2 * (deep.q - 1) + 1
@@ -275,11 +276,11 @@ def test_a_layered_circuit_that_is_not_its_source_is_found(monkeypatch):
     backwards = Circuit("backwards", 4, source.kinds, source.parents, source.outputs[::-1])
     wrong = replace(compiled, source=backwards)
     found = wrong.check()
-    assert not found.holds and found.proved and found.largest_error == 2.0
+    assert not found.holds and found.details["proved"] and found.largest_error == 2.0
     monkeypatch.setattr(circuit_checks, "MOST_WORK", 1)  # the first input goes through the network, the second does not
     assert wrong.check([[0, 0, 0, 0], [0, 0, 0, 0]]).holds
     found = wrong.check([[0, 0, 0, 0], [1, 0, 0, 0]])
-    assert not found.holds and found.floats == 1
+    assert not found.holds and found.details["floats"] == 1
 
 
 @pytest.mark.parametrize("correction", [True, False])
@@ -305,7 +306,7 @@ def test_checks_on_random_and_on_given_inputs(monkeypatch):
     compiled = compile_circuit(circuits.parity_circuit(17))
     assert compiled.check(1000) == compiled.check(1000, seed=1)
     found = compiled.check(1000)
-    assert (found.inputs, found.exhaustive, found.floats, found.exact) == (1000, False, 1000, True)
+    assert (found.inputs, found.exhaustive, found.details["floats"], found.holds) == (1000, False, 1000, True)
     monkeypatch.setattr(circuit_checks, "RANDOM_INPUTS", 300)
     assert compiled.check().inputs == 300
     given = np.ones((3, 17))
@@ -321,9 +322,9 @@ def test_a_large_check_runs_some_inputs_in_floating_point_and_all_as_bits(monkey
     monkeypatch.setattr(circuit_checks, "MOST_WORK", 10 * compiled.circuit.gates)
     monkeypatch.setattr(circuit_checks, "AT_ONCE", 64)
     found = compiled.check()
-    assert (found.inputs, found.floats, found.holds, found.proved) == (256, 10, True, True)
+    assert (found.inputs, found.details["floats"], found.holds, found.details["proved"]) == (256, 10, True, True)
     wrong = changed(compiled, 0, bias=(0, 5.0))  # not proved: then every input is run in floating point
-    assert wrong.check().floats == 256 and not wrong.check().holds
+    assert wrong.check().details["floats"] == 256 and not wrong.check().holds
 
 
 def test_float32_weights_still_decide_every_input():

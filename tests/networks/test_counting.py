@@ -97,6 +97,8 @@ def test_the_size_of_a_network_by_hand():
         # V is T+1; weights 4, biases 4(T-1) - (2, 1, -1, -2), signs ±1, thresholds 1/3 and 2/3, ±6, 1
         "one_norm": pytest.approx(2 + 1 + (T + 1) + 16 + 16 * (T - 1) + 8 + 1 + 12 + 1),
         "counts": T + 1,
+        "states": 3,
+        "symbols": 2,
     }
     majority = compile_counting(from_regex("(0*1){4,}0*"), 9)  # more than half of the counts are accepted
     assert majority.table.layers[-1].bias.tolist() == [1.0] and majority.size["width"] == 4 * 4

@@ -174,7 +174,7 @@ def load(path: str | os.PathLike[str]) -> Handmade:
     try:
         network = KINDS[kind].from_recipe(header["recipe"])
         require_same_shapes(network.parameters, weights)
-        return network.with_parameters(weights)
+        return network.with_parameters({name: weights[name] for name in network.parameters})
     except UNFIT as cause:
         raise damaged(path, cause) from None
 

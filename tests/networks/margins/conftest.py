@@ -48,6 +48,10 @@ def circuit_value(parameters, x):
                     h = parameters[f"{prefix}{place}.{weight}{k}"] @ h + parameters[f"{prefix}{place}.{bias}{k}"]
                     h = jax.nn.relu(h)
         place += 1
+    place = 0
+    while f"p{place}.W" in parameters:
+        h = jax.nn.relu(parameters[f"p{place}.W"] @ h + parameters[f"p{place}.b"])
+        place += 1
     return (parameters["out.W"] @ h + parameters["out.b"])[0]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from krogh.errors import KroghError
-from krogh.networks.margins.attack import attack
+from krogh.networks.margins.attack import Effort, attack
 from krogh.networks.margins.corrected import (
     CorrectedNetwork,
     SharedNetwork,
@@ -73,12 +73,12 @@ def test_shared_weights_move_once_and_in_every_layer():
     )
     layers = tuple({"w": np.array(0)} for _ in range(3))
     shared = SharedNetwork(chain, WeightSharing(1, layers), WeightSharing(1, ({}, {})))
-    found = attack(shared.output, {"shared": np.ones(1)}, 1.0, 1, restarts=2, refinements=2)
+    found = attack(shared.output, {"shared": np.ones(1)}, 1.0, 1, effort=Effort(2, 2))
     assert found.radius == pytest.approx(1 - 2 ** (-1 / 3), rel=1e-6)
     own, values = own_parameters([{"w": np.array(1.0)}] * 3)
     assert values.tolist() == [1.0, 1.0, 1.0] and [int(layer["w"]) for layer in own.layers] == [0, 1, 2]
     apart = SharedNetwork(chain, own, WeightSharing(3, ({}, {})))
-    found = attack(apart.output, {"shared": values}, 1.0, 1, restarts=2, refinements=40)
+    found = attack(apart.output, {"shared": values}, 1.0, 1, effort=Effort(2, 40))
     assert found.radius == pytest.approx(np.sqrt(3) * (1 - 2 ** (-1 / 3)), rel=1e-3)
 
 

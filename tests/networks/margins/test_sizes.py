@@ -10,7 +10,6 @@ import pytest
 from krogh.errors import KroghError
 from krogh.networks.circuits import compile_circuit
 from krogh.networks.machines.compiled import compile_machine
-from krogh.networks.margins.report import subject_of
 from krogh.programs.circuits.generators import and_ladder, parity_circuit
 from krogh.programs.machines.library import load_machine
 
@@ -49,12 +48,12 @@ def test_machines():
 def test_labels():
     compiled = compile_circuit(parity_circuit(3))
     x = (np.arange(8)[:, None] >> np.arange(3)) & 1
-    assert subject_of(compiled, x).labels == tuple(x.sum(axis=1) % 2)
+    assert compiled.subject(x).labels == tuple(x.sum(axis=1) % 2)
     machine = compile_machine(load_machine("parity"), 4, input_length=4)
-    assert subject_of(machine, ["11", "1"]).labels == (0, 1)
+    assert machine.subject(["11", "1"]).labels == (0, 1)
     with pytest.raises(KroghError, match=r"on input 1 is 0, not ±1, so it has no label"):
-        subject_of(machine, ["11", "1111"])
+        machine.subject(["11", "1111"])
     with pytest.raises(KroghError, match="give a list of words; got '11'"):
-        subject_of(machine, "11")
+        machine.subject("11")
     with pytest.raises(KroghError, match="output must be an integer between 0 and 0"):
-        subject_of(compiled, x, output=1)
+        compiled.subject(x, output=1)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from krogh.errors import KroghError
-from krogh.networks.margins.attack import attack
+from krogh.networks.margins.attack import Effort, attack
 from krogh.theory.programs.margin import flips, perturbation_norm, perturbed, ramp_loss, value_at, zero_one_loss
 
 
@@ -43,7 +43,7 @@ def test_the_margin_of_a_linear_network_is_a_distance_and_moves_no_faster_than_i
     for _ in range(5):
         w = rng.normal(size=4)
         w = w if w @ x + 0.3 > 0 else -w
-        radius = attack(linear, {"w": w, "b": np.array(0.3)}, x, y, restarts=4, refinements=40).radius
+        radius = attack(linear, {"w": w, "b": np.array(0.3)}, x, y, effort=Effort(4, 40)).radius
         assert radius == pytest.approx(linear_margin(w, 0.3, x, y), rel=1e-4) or w @ x + 0.3 <= 0
         found.append((w, radius))
     for w, margin in found:
@@ -56,7 +56,7 @@ def test_a_flip_at_theta_is_one_at_every_other_theta_that_much_further(ladder, n
     parameters = ladder(4, 3)
     rng = np.random.default_rng(2)
     x = np.ones(4)
-    found = attack(network, parameters, x, 1, restarts=4, refinements=5)
+    found = attack(network, parameters, x, 1, effort=Effort(4, 5))
     moved = {name: value + 1e-3 * rng.normal(size=value.shape) for name, value in parameters.items()}
     apart = {name: moved[name] - parameters[name] for name in parameters}
     shifted = {name: found.perturbation[name] - apart[name] for name in parameters}

@@ -53,7 +53,7 @@ def test_labels():
     assert machine.subject(["11", "1"]).labels == (0, 1)
     with pytest.raises(KroghError, match=r"on input 1 is 0, not ±1, so it has no label"):
         machine.subject(["11", "1111"])
-    with pytest.raises(KroghError, match="give a list of words; got '11'"):
+    with pytest.raises(KroghError, match="give a list of words; got the text '11'"):
         machine.subject("11")
     with pytest.raises(KroghError, match="output must be an integer between 0 and 0"):
         compiled.subject(x, output=1)

@@ -55,7 +55,7 @@ class TrialRuns(NamedTuple):
 def trial_runs(compiled: CompiledMachine) -> TrialRuns:
     """Run the interpreter on the network's own words, and on those up to the greatest length that are not too many."""
     machine, steps = compiled.machine, compiled.steps
-    own = {tuple(run.word.tolist()): run for run in (trace(machine, word, steps) for word in compiled.words)}
+    own = dict.fromkeys(tuple(machine.encode(word).tolist()) for word in compiled.words)
     work = MOST_STEPS // (SOFT_SHARE if compiled.attention == "soft" else 1)
     most = max(1, min(MOST_LISTED, work // compiled.decoder_steps))
     listed: list[tuple[int, ...]] = [()]
@@ -63,7 +63,7 @@ def trial_runs(compiled: CompiledMachine) -> TrialRuns:
     while longest < compiled.input_length and len(listed) + len(level) * len(machine.input_symbols) <= most:
         level = [(*word, symbol) for word in level for symbol in machine.input_symbols]
         listed, longest = [*listed, *level], longest + 1
-    runs, off_tape = list(own.values()), 0
+    runs, off_tape = [trace(machine, np.array(word, np.int32), steps) for word in own], 0
     for word in listed:
         if word not in own:
             try:

@@ -1,12 +1,8 @@
-"""The parity in k neurons of activation z^k (dissertation, §B.4.1, where its existence is stated).
-
-The weights are computed in rational arithmetic and rounded once, to float64. What remains is the cancellation
-in the network itself, which grows with k: about 1e-11 at k = 8, and 1e-7 at k = 16.
-
-Parities written into weights (dissertation, §B.4.1 and Lemma B.4).
+"""Parities written into weights (dissertation, §B.4.1 and Lemma B.4).
 
     parity/one-neuron         one neuron of an oscillating activation
     parity/relu               k+1 ReLUs, or k and an output bias
+    parity/monomial           k neurons of activation z^k
     parity/polynet            a product of k coordinates
     parity/disjoint-polynet   the same, one coordinate from each of k blocks
 
@@ -229,7 +225,8 @@ def monomial(
     the sum is p exactly when Σ_i u_i b_i^j = m_j := p_{k-j}/C(k,j) for j = 0..k: with M the linear functional
     z^j -> m_j on polynomials, a quadrature of k nodes for M. The first k-1 nodes are free, an even grid of
     the given `spacing` here; with q = ∏_{i<k} (z - b_i) the last is b_k = M(zq)/M(q), and u_i = M(L_i) for
-    the Lagrange polynomials L_i of the nodes.
+    the Lagrange polynomials L_i of the nodes. All this in rational arithmetic, rounded once to float64; what remains is
+    the cancellation in the network itself, which grows with k: about 1e-11 at k = 8, and 1e-7 at k = 16.
     """
     task = parity_task(n, k, support)
     check_open("spacing", spacing, 0)

@@ -1,14 +1,4 @@
-"""Sparse functions of categorical tokens in one attention layer and ReLUs (dissertation, §A.2.4, a sketch).
-
-    x_t = E_{c_t} + v_t,  c_t in {0..M-1};  head h selects the h-th relevant position, as for bits, and
-    V = (Σ_c a_c E_c) e_1ᵀ with a_0 = -1, …, a_{M-1} = 1 equally spaced:  y ≈ (a_{c_i})_{i in I}, γ = 2/(M-1)
-
-The ReLUs memorise M^s points, δ = γ/4. No task of this laboratory has such tokens; the layer is executed by
-`krogh.models.attention`.
-
-What the constructions of sparse functions share: their index set, their oracle, and the norms of their weights.
-
-Sparse Boolean functions in one attention layer and ReLUs (dissertation, Prop. 4.12 and A.18, Lemmas A.22, A.23).
+"""Sparse Boolean functions in one attention layer and ReLUs (dissertation, Prop. 4.12 and A.18, Lemmas A.22, A.23).
 
     sparse/head        what attention alone computes, within γ/4
     sparse/symmetric   any symmetric function of s bits: one head, and ReLUs that memorise s+1 numbers
@@ -20,6 +10,14 @@ Sparse Boolean functions in one attention layer and ReLUs (dissertation, Prop. 4
 A head approximates γ-separated points within γ/4, so the memoriser must repeat a value within δ = γ/4 of its point. The
 source's proofs print δ = γ/8, which is half of what the head may miss by; the variant "printed" has it and fails.
 Bits are b = (1-x)/2; indices start at 0; I is the first s coordinates unless `support` is given.
+
+`categorical_function` does the same for tokens of M kinds (§A.2.4, a sketch):
+
+    x_t = E_{c_t} + v_t,  c_t in {0..M-1};  head h selects the h-th relevant position, as for bits, and
+    V = (Σ_c a_c E_c) e_1ᵀ with a_0 = -1, …, a_{M-1} = 1 equally spaced:  y ≈ (a_{c_i})_{i in I}, γ = 2/(M-1)
+
+The ReLUs memorise M^s points, δ = γ/4. No task of this laboratory has such tokens; the layer is executed by
+`krogh.models.attention`.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ from krogh.models.attention import AttentionMlp, attend, with_cls
 from krogh.networks.handmade import Array, Construction, Oracle, construction
 from krogh.networks.memoriser import Memoriser, memoriser
 from krogh.networks.parity import ALL_INPUTS, ParityTable
-from krogh.networks.sparse_heads import HeadName, Mode, SparseHead, settings_of, sparse_head
+from krogh.networks.sparse_heads import HeadName, HeadOptions, Mode, SparseHead, settings_of, sparse_head
 from krogh.tasks.sparse_boolean import SparseBoolean, bits_of, gate_profile, gate_table, symmetric_table
 from krogh.theory.numerics import double_precision
 from krogh.theory.prediction import Variant, check_variant
@@ -150,7 +148,8 @@ def head_alone(
     `krogh.networks.sparse_heads`.
     """
     members = index_set(n, s, support)
-    made = sparse_head(head, n, members, gamma, dimension, heads, mode, strength, basis_seed, exact, increasing)
+    options = HeadOptions(gamma, dimension, heads, mode, strength, basis_seed, exact, increasing)
+    made = sparse_head(head, n, members, options)
     values = made.target(settings_of(len(members)))
     vector = head in ("det_multi", "train_multi", "bag_vector")
     model = _network(made, "vector" if vector else "scalar")
@@ -193,7 +192,8 @@ def symmetric(
     count = len(members) + 1
     profile = labels(gate_profile(gate, len(members)) if values is None else _finite(values))  # type: ignore[arg-type]
     require(len(profile) == count, f"a symmetric function of s={count - 1} bits has {count} values; got {len(profile)}")
-    made = sparse_head(head, n, members, gamma, dimension, heads, mode, strength, basis_seed, exact)
+    options = HeadOptions(gamma, dimension, heads, mode, strength, basis_seed, exact)
+    made = sparse_head(head, n, members, options)
     table = symmetric_table(profile)
     return _represented("sparse/symmetric", made, profile, table, layers, variant)
 
@@ -228,7 +228,8 @@ def general(
     count = 2 ** len(members)
     values = labels(gate_table(gate, len(members)) if table is None else _finite(table))  # type: ignore[arg-type]
     require(len(values) == count, f"a table of s={len(members)} bits has {count} values; got {len(values)}")
-    made = sparse_head(head, n, members, gamma, dimension, heads, mode, strength, basis_seed, exact)
+    options = HeadOptions(gamma, dimension, heads, mode, strength, basis_seed, exact)
+    made = sparse_head(head, n, members, options)
     return _represented("sparse/general", made, values, values, 3, variant)
 
 
@@ -239,7 +240,7 @@ def averaging(n: int, dimension: int | None = None) -> Construction:
     f(X(b)) = Σ_t χ_t / (T+1),  as [CLS] is averaged too, and adds 0
     """
     require_integer("n", n, 1)
-    made = sparse_head("det_single", n, tuple(range(n)), dimension=dimension, mode="printed", strength=1.0)
+    made = sparse_head("det_single", n, tuple(range(n)), HeadOptions(dimension=dimension, mode="printed", strength=1.0))
     params = {**made.parameters, "Q": np.zeros_like(made.parameters["Q"]), "K": np.zeros_like(made.parameters["K"])}
     model = _network(made, "scalar")
     statement = f"f_tf-head(X(b)) = Σ_t (1-2b_t)/{n + 1} for every b in {{0,1}}^{n}"

@@ -10,24 +10,22 @@ import math
 import numpy as np
 import pytest
 import safetensors
+from group_oracles import cyclic_neuron, group_neuron, neuron_efficiency, parity_neuron
 
 from krogh.errors import KroghError
 from krogh.networks.groups import written as algebra_groups
 from krogh.networks.groups.arrays import PairArrays, norm
-from krogh.networks.groups.measures import margins, neuron_efficiency, neuron_margins, normalised_margin
+from krogh.networks.groups.measures import margins, neuron_margins, normalised_margin
 from krogh.networks.groups.written import (
     QUARTERS,
     commutant_frame,
     cyclic_network,
-    cyclic_neuron,
     group_network,
-    group_neuron,
     irrep_shares,
     logit_values,
     memoriser_network,
     memoriser_of,
     parity_network,
-    parity_neuron,
     rotation_network,
 )
 from krogh.networks.handmade import Construction, construct
@@ -271,9 +269,6 @@ def test_files_say_what_they_hold(tmp_path):
         (lambda: construct("algebra/parity", n=4, k=3, support=(0, 1)), "either a support or k"),
         (lambda: group_network("S_3", {"3": 1.0}), "unknown irrep '3'"),
         (lambda: group_network("S_3", {"2": 0.5}), "must add to 1; got .*, sum 0.5"),
-        (lambda: group_neuron(real_irreps(load_group("S_3"))[2], [1, 0], [1, 1], [1, 0]), "must be unit vectors of 2"),
-        (lambda: cyclic_neuron(6, 1), "needs an odd p; got p=6"),
-        (lambda: parity_neuron(4, (0, 1), (1, 2)), r"signs must be k=2 numbers \+1 or -1; got \(1, 2\)"),
         (lambda: memoriser_network([[0, 2], [0, 1]]), r"entries must lie in 0..1; got 0..2"),
         (lambda: construct("algebra/cyclic", p=5).run([[0.5, 1]]), "pairs of whole numbers"),
         (lambda: construct("algebra/cyclic", p=5).run([[0, 5]]), "pairs of numbers in 0..4"),

@@ -23,7 +23,7 @@ from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experi
 from krogh.lab.estimate import largest, least
 from krogh.lab.experiment import Measures
 from krogh.networks.sparse_functions import head_alone
-from krogh.networks.sparse_heads import sparse_head, sufficient_dimension
+from krogh.networks.sparse_heads import HeadOptions, sparse_head, sufficient_dimension
 from krogh.tasks.bases import RESERVED, basis
 
 MODES = {"printed": figures.VERMILLION, "dual": figures.BLUE}
@@ -194,7 +194,7 @@ def _row(settings: Settings, dimension: int, seed: int, mode: Any, multiple: flo
     T, s = settings.length, settings.s
     support = tuple(range(s))
     common: Any = {"dimension": dimension, "basis_seed": seed, "exact": False}
-    own = sparse_head("det_single", T, support, **common)
+    own = sparse_head("det_single", T, support, HeadOptions(**common))
     R = multiple * own.strength
     made = head_alone(T, support=support, head="det_single", mode=mode, strength=R, **common)
     target = np.where(np.arange(T) < s, 1 / s, 0.0)

@@ -33,7 +33,7 @@ from krogh.networks.sparse_functions import (
     norms,
     symmetric,
 )
-from krogh.networks.sparse_heads import KINDS, Mode, sparse_head
+from krogh.networks.sparse_heads import KINDS, HeadOptions, Mode, sparse_head
 from krogh.theory.attention.limits import construction_norms
 from krogh.theory.prediction import Variant
 
@@ -212,7 +212,7 @@ def _strength(settings: Settings, head: Any, length: int, support: tuple[int, ..
     """R, where it is not the lemma's own."""
     if settings.strength == 1:
         return None
-    return settings.strength * sparse_head(head, length, support, mode=settings.mode).strength  # type: ignore[arg-type]
+    return settings.strength * sparse_head(head, length, support, HeadOptions(mode=settings.mode)).strength  # type: ignore[arg-type]
 
 
 def head_rows(settings: Settings) -> list[tuple[Any, ...]]:

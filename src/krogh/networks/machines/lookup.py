@@ -1,14 +1,14 @@
 """Compiled machines run by looking keys up instead of comparing with all of them.
 
 In the attentions of a compiled machine exact matches win against the null slot and nothing else does
-(`machine_layers.Attention`). Where the hidden vectors are binary, attention therefore is a search for an equal key:
+(`layers.Attention`). Where the hidden vectors are binary, attention therefore is a search for an equal key:
 the D - 1 signs of Q(h) and K(h) are read as one integer. Both facts are checked, not assumed: the first on the weights
 before a run, the second on the vectors at every layer. All numbers come from the parameters, and a step costs
 O(nnz(θ)) for a word, however many steps came before.
 
 Coordinates that no matrix of a layer can make different from 0 are left out while the network runs.
 
-Memories for attention that only exact matches win: keys are integers, and a look is a search for an equal one.
+What attention looks at is a memory, in which keys are integers and a look is a search for an equal one:
 
     FixedMemory     what the encoder offers: all keys are known beforehand
     GrowingMemory   what the decoder offers while it runs: a step adds its key, then looks; a hash table for every word

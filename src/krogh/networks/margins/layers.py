@@ -17,7 +17,7 @@ import scipy.sparse as sparse
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import require
-from krogh.theory.numerics import largest_row_norm, operator_norm_bound
+from krogh.theory.numerics import largest_row_norm
 
 Array = NDArray[np.float64]
 Layer = tuple[sparse.csr_array, Array]
@@ -34,11 +34,6 @@ class Block:
     kind: str
     name: str
     layers: tuple[Layer, ...]
-
-    @property
-    def norms(self) -> tuple[float, ...]:
-        """Upper bounds on ‖W‖ of each layer."""
-        return tuple(operator_norm_bound(weight) for weight, _ in self.layers)
 
     @property
     def row_norms(self) -> tuple[float, ...]:
@@ -60,22 +55,8 @@ def layer_of(weight: Any, bias: Any) -> Layer:
     return matrix, np.asarray(bias, np.float64)
 
 
-def blocks_of(network: Any) -> tuple[Block, ...]:
-    """The blocks of a compiled circuit, of its ReLU network, or of parameters under its names."""
-    if isinstance(network, Mapping):
-        return _named_blocks(network)
-    network = getattr(network, "network", network)
-    found, numbers = [], {"gates": 0, "round": 0, "pass": 0, "linear": 0}
-    prefixes = {"gates": "f", "round": "z", "pass": "p", "linear": "out"}
-    for module in network.modules:
-        layers = tuple(layer_of(layer.weight, layer.bias) for layer in network.layers[module.layers])
-        number = "" if module.kind == "linear" else str(numbers[module.kind])
-        found.append(Block(module.kind, prefixes[module.kind] + number, layers))
-        numbers[module.kind] += 1
-    return tuple(found)
-
-
-def _named_blocks(parameters: Mapping[str, Any]) -> tuple[Block, ...]:
+def blocks_of(parameters: Mapping[str, Any]) -> tuple[Block, ...]:
+    """The blocks of parameters by the names of a compiled circuit, dense or sparse."""
     require("out.W" in parameters, f"a network ends with out.W and out.b; got {', '.join(sorted(parameters)[:5])}")
     found, used = [], 2
     for place in range(len(parameters)):

@@ -44,7 +44,6 @@ def link_network(task: TokenRegression) -> TwoLayer:
 
 
 def token_task(
-    length: int,
     dimension: int,
     sparsity: int,
     *,
@@ -55,7 +54,7 @@ def token_task(
     shared: bool = False,
     scaled: bool = False,
 ) -> TokenRegression:
-    """The task that text settings describe; `seed` draws the link's direction or network (of width `hidden`)."""
+    """The task that text settings describe, a token per code; `seed` draws the link (a network has `hidden` units)."""
     chosen: Link
     if link == "two-layer":
         chosen = TwoLayerLink.random(sparsity, dimension, hidden, seed, biased=True)
@@ -64,7 +63,7 @@ def token_task(
     else:
         raise unknown("link", link, get_args(LinkName))
     law = "shared" if shared else "independent"
-    return TokenRegression(length, dimension, chosen, codes, sparsity, index_law=law, scaled=scaled)
+    return TokenRegression(len(codes), dimension, chosen, codes, sparsity, index_law=law, scaled=scaled)
 
 
 def theory_dimension(length: int, code_dimension: int | None) -> int:

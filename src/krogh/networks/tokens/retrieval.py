@@ -125,7 +125,7 @@ def token_retrieval(
     """
     size = theory_dimension(length, code_dimension)
     codes = sign_codes(length, size, seed, ASSUMED_COHERENCE)
-    task = token_task(length, dimension, sparsity, link=link, hidden=hidden, codes=codes, seed=seed, scaled=True)
+    task = token_task(dimension, sparsity, link=link, hidden=hidden, codes=codes, seed=seed, scaled=True)
     return retrieval(task, heads=heads, epsilon=epsilon, reach=reach)
 
 

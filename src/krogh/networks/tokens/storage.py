@@ -50,7 +50,7 @@ def token_storage(
     Codes are random signs of dimension ⌈20 ln N⌉ unless given.
     """
     codes = sign_codes(length, theory_dimension(length, code_dimension), seed)
-    return storage_rnn(token_task(length, dimension, 1, link="linear", hidden=1, codes=codes, seed=seed), model, reach)
+    return storage_rnn(token_task(dimension, 1, link="linear", hidden=1, codes=codes, seed=seed), model, reach)
 
 
 def storage_rnn(task: TokenRegression, model: Storage = "residual", reach: float | None = None) -> Construction:

@@ -105,7 +105,7 @@ class CompiledAutomaton(Compiled):
     @property
     def parameters(self) -> Mapping[str, sparse.csr_array | Array]:
         """All weights by name: W, A, b, h0, r, and V1, c1, V2, c2 of the rounding."""
-        found: dict[str, sparse.csr_array | Array] = {
+        weights: dict[str, sparse.csr_array | Array] = {
             "W": self.recurrent,
             "A": self.symbols.weight,
             "b": self.symbols.bias,
@@ -113,8 +113,8 @@ class CompiledAutomaton(Compiled):
             "r": self.readout,
         }
         for place, layer in enumerate(self.rounding or (), start=1):
-            found |= {f"V{place}": layer.weight, f"c{place}": layer.bias}
-        return found
+            weights |= {f"V{place}": layer.weight, f"c{place}": layer.bias}
+        return weights
 
     @property
     def size(self) -> dict[str, float]:
@@ -134,12 +134,12 @@ class CompiledAutomaton(Compiled):
 
     def step(self, hidden: Array, symbols: NDArray[np.integer]) -> Array:
         """The hidden states [m, batch] after each word's next symbol [batch]."""
-        found = self.recurrent @ hidden
-        found += self._reading[:, symbols]
-        np.maximum(found, 0.0, out=found)
+        following = self.recurrent @ hidden
+        following += self._reading[:, symbols]
+        np.maximum(following, 0.0, out=following)
         for layer in self.rounding or ():
-            found = np.maximum(layer.weight @ found + layer.bias[:, None], 0.0)
-        return found
+            following = np.maximum(layer(following), 0.0)
+        return following
 
     def hidden(self, words: Words) -> Iterator[Array]:
         """The hidden states [m, batch] before the first symbol and after each; a word that has ended keeps its own."""
@@ -157,12 +157,12 @@ class CompiledAutomaton(Compiled):
 
     def run(self, words: Words) -> Array:
         """y for a batch of words [batch, length] of symbol numbers, padded with -1: ±1 [batch]."""
-        found = np.empty(len(words))
+        outputs = np.empty(len(words))
         chunk = max(1, COLUMNS // self.width)
         for start in range(0, len(words), chunk):
             *_, last = self.hidden(words[start : start + chunk])
-            found[start : start + chunk] = self.readout @ last
-        return found
+            outputs[start : start + chunk] = self.readout @ last
+        return outputs
 
     def check(self, length: int | None = None, count: int | None = None, seed: int = 0) -> Checked:
         """Check all steps, all words up to `length` (some 10,000 words unless given) and `count` random ones."""
@@ -276,10 +276,10 @@ def automaton_output(parameters: Mapping[str, Any], words: ArrayLike) -> jax.Arr
     tokens = jnp.asarray(words)
 
     def step(hidden: jax.Array, symbols: jax.Array) -> tuple[jax.Array, None]:
-        found = jax.nn.relu(affine(W, b, hidden) + A.T[symbols])
+        following = jax.nn.relu(affine(W, b, hidden) + A.T[symbols])
         for V, c in rounding:
-            found = jax.nn.relu(affine(V, c, found))
-        return jnp.where(symbols[:, None] >= 0, found, hidden), None
+            following = jax.nn.relu(affine(V, c, following))
+        return jnp.where(symbols[:, None] >= 0, following, hidden), None
 
     start = jnp.broadcast_to(initial[None, :], (tokens.shape[0], len(initial)))
     last, _ = jax.lax.scan(step, start, tokens.T)
@@ -310,8 +310,8 @@ def _steps(compiled: CompiledAutomaton) -> tuple[int, float]:
         hidden = one_hot(units, m)
         worst = max(worst, _error(compiled.readout @ hidden, readout[units]))
         for symbol in range(len(automaton.alphabet)):
-            found = compiled.step(hidden, np.full(len(units), symbol))
-            worst = max(worst, _error(found, one_hot(_unit(automaton, following[units], symbol), m)))
+            after = compiled.step(hidden, np.full(len(units), symbol))
+            worst = max(worst, _error(after, one_hot(_unit(automaton, following[units], symbol), m)))
     first = one_hot(np.array([m - 1]), m)
     return m * len(automaton.alphabet), max(worst, _error(compiled.initial[:, None], first))
 
@@ -354,9 +354,9 @@ def _random_words(compiled: CompiledAutomaton, count: int, seed: int) -> float:
 
 def one_hot(units: NDArray[np.integer], m: int) -> Array:
     """The hidden states [m, batch] in which each of the given units alone is 1."""
-    found = np.zeros((m, len(units)))
-    found[units, np.arange(len(units))] = 1.0
-    return found
+    states = np.zeros((m, len(units)))
+    states[units, np.arange(len(units))] = 1.0
+    return states
 
 
 def _following(automaton: Automaton) -> NDArray[np.int64]:
@@ -374,7 +374,7 @@ def _readout_error(compiled: CompiledAutomaton, hidden: Array, state: NDArray[np
     return _error(compiled.readout @ hidden, np.where(compiled.automaton.final[state], 1.0, -1.0))
 
 
-def _error(found: Array, expected: Array) -> float:
+def _error(actual: Array, expected: Array) -> float:
     """The largest deviation; NaN counts as infinite."""
-    worst = float(np.max(np.abs(found - expected), initial=0.0))
+    worst = float(np.max(np.abs(actual - expected), initial=0.0))
     return np.inf if np.isnan(worst) else worst

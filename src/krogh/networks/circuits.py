@@ -116,10 +116,7 @@ class CompiledCircuit(Compiled):
     @property
     def parameters(self) -> Mapping[str, sparse.csr_array | Array]:
         """Weights and biases by the names of `krogh.networks.relu.dense_parameters`."""
-        found: dict[str, sparse.csr_array | Array] = {}
-        for weight, bias, layer in self.network.named_layers:
-            found |= {weight: layer.weight, bias: layer.bias}
-        return found
+        return self.network.named_weights
 
     @cached_property
     def proved(self) -> bool:
@@ -241,11 +238,11 @@ class CompiledCircuit(Compiled):
     @classmethod
     def from_recipe(cls, recipe: Mapping[str, Any]) -> CompiledCircuit:
         """The circuit compiled again."""
-        told = recipe["circuit"]
-        distinct = [Layer(*map(_numbers, parts)) for parts in told["gates"]]
-        layers = tuple(distinct[place] for place in told["layers"])
-        names = (tuple(told["input_names"]), tuple(told["output_names"]))
-        circuit = LayeredCircuit(told["name"], told["inputs"], layers, tuple(told["output"]), *names)
+        described = recipe["circuit"]
+        distinct = [Layer(*map(_numbers, parts)) for parts in described["gates"]]
+        layers = tuple(distinct[place] for place in described["layers"])
+        names = (tuple(described["input_names"]), tuple(described["output_names"]))
+        circuit = LayeredCircuit(described["name"], described["inputs"], layers, tuple(described["output"]), *names)
         options = {name: recipe[name] for name in ("width", "depth", "correction")}
         return compile_circuit(circuit, **options)
 

@@ -94,10 +94,7 @@ class CompiledCounting(Compiled):
     @property
     def parameters(self) -> Mapping[str, sparse.csr_array | Array]:
         """All weights by name: E, cls, Q, K, V, and those of the ReLUs as `krogh.networks.relu` names them."""
-        found: dict[str, sparse.csr_array | Array] = dict(self.head)
-        for weight, bias, layer in self.table.named_layers:
-            found |= {weight: layer.weight, bias: layer.bias}
-        return found
+        return self.head | self.table.named_weights
 
     def attended(self, words: Words) -> Array:
         """What the head returns for words [batch, T]: the numbers of all symbols but the last, [batch, k]."""

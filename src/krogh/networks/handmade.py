@@ -144,19 +144,19 @@ class Handmade(abc.ABC):
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the weights, what they are and the recipe to a file, which appears whole or not at all."""
-        told = {"kind": self.kind, "name": self.name, "statement": self.statement, "size": self.size}
-        return write_file(path, self.parameters, {**told, "recipe": self.recipe()})
+        header = {"kind": self.kind, "name": self.name, "statement": self.statement, "size": self.size}
+        return write_file(path, self.parameters, {**header, "recipe": self.recipe()})
 
 
-Made = TypeVar("Made", bound=type[Handmade])
+Class = TypeVar("Class", bound=type[Handmade])
 
 
-def handmade(kind: str) -> Callable[[Made], Made]:
+def handmade(kind: str) -> Callable[[Class], Class]:
     """Decorator: the class's networks are of this `kind`, by which `load` knows them."""
 
-    def file(made: Made) -> Made:
-        made.kind = kind
-        return KINDS.register(kind)(made)  # type: ignore[return-value]
+    def file(network: Class) -> Class:
+        network.kind = kind
+        return KINDS.register(kind)(network)  # type: ignore[return-value]
 
     return file
 
@@ -283,8 +283,8 @@ class Construction(Handmade):
     @classmethod
     def from_recipe(cls, recipe: Mapping[str, Any]) -> Construction:
         """The construction of these settings, by name."""
-        made_by_name = recipe["settings"] is not None
-        require(made_by_name, f"{recipe['name']!r} was written by no registered construction, and cannot be made again")
+        registered = recipe["settings"] is not None
+        require(registered, f"{recipe['name']!r} was written by no registered construction, and cannot be made again")
         return construct(recipe["name"], **recipe["settings"])
 
     def with_parameters(self, parameters: Mapping[str, Any]) -> Self:

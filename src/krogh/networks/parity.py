@@ -38,11 +38,14 @@ _ENTRIES = 2**22
 
 @dataclass(frozen=True)
 class ParityTable(Oracle):
-    """multiple · chi_S by counting bits: input r of the cube has x_i = -1 where bit i of r is set."""
+    """multiple · chi_S by counting bits: input r of the cube has x_i = -1 where bit i of r is set.
+
+    The multiple is a number or a vector.
+    """
 
     n: int
     support: tuple[int, ...]
-    multiple: float = 1.0
+    multiple: float | tuple[float, ...] = 1.0
 
     @property
     def exhaustive(self) -> bool:
@@ -60,7 +63,7 @@ class ParityTable(Oracle):
                 bits = random.integers(0, 2, (stop - start, self.n), dtype=np.int8)
             negative = bits[:, list(self.support)].sum(axis=1, dtype=np.int64)
             x = 1.0 - 2.0 * bits.astype(np.float64)
-            yield x, self.multiple * (1.0 - 2.0 * (negative & 1).astype(np.float64))
+            yield x, np.multiply.outer(1.0 - 2.0 * (negative & 1), np.asarray(self.multiple))
 
 
 @construction("parity/one-neuron", source="dissertation, section B.4.1 and Figure B.14")

@@ -45,6 +45,8 @@ FEWEST, MOST = 32, 1024
 """Inputs that go through at once."""
 MOST_DENSE = 1 << 28
 """Entries of dense parameters that are written out: 2 GiB in float64."""
+FEW_ENTRIES = 4
+"""Rows of at most so many entries are summed entry by entry."""
 FEWEST_LOOPED = 3
 """Modules that are worth a loop where a network is compiled by JAX."""
 
@@ -70,9 +72,43 @@ class Affine:
 
     def __call__(self, columns: Array) -> Array:
         """weight · columns + bias, [in, batch] to [out, batch]."""
-        found = self.weight @ columns
-        found += self.bias[:, None]
-        return found
+        outputs = np.empty((len(self.bias), columns.shape[1]))
+        self.into(columns, outputs, np.empty_like(outputs))
+        return outputs
+
+    def into(self, columns: Array, outputs: Array, scratch: Array) -> None:
+        """Write weight · columns + bias to `outputs` [out, batch]; `scratch` is as large, and is overwritten.
+
+        Rows of few entries, which nearly all layers have, are summed entry by entry in memory that is there: a product
+        `weight @ columns` fetches new memory every time, and that takes longer than the product.
+        """
+        if self._terms is None:
+            outputs[:] = self.weight @ columns
+        else:
+            for place, (indices, values) in enumerate(self._terms):
+                target = scratch if place else outputs
+                np.take(columns, indices, axis=0, out=target, mode="clip")
+                if values is not None:
+                    target *= values
+                if place:
+                    outputs += scratch
+        outputs += self.bias[:, None]
+
+    @cached_property
+    def _terms(self) -> list[tuple[NDArray[np.intp], Array | None]] | None:
+        """The first entry of every row, then the second, and so on; None where rows have many, or none has any.
+
+        Values are None where all are 1; rows that have no such entry have a 0.
+        """
+        starts, counts = self.weight.indptr[:-1], np.diff(self.weight.indptr)
+        if not self.weight.nnz or counts.max() > FEW_ENTRIES:
+            return None
+        terms: list[tuple[NDArray[np.intp], Array | None]] = []
+        for place in range(int(counts.max())):
+            entry = np.where(counts > place, starts + place, 0)
+            values = np.where(counts > place, self.weight.data[entry], 0.0)
+            terms.append((self.weight.indices[entry].astype(np.intp), None if np.all(values == 1) else values[:, None]))
+        return terms
 
 
 def over_chunks(work: Callable[[slice], None], total: int, size: int, workers: int | None = None) -> None:
@@ -217,13 +253,24 @@ class ReluNetwork:
         return min(max(FEWEST, CHUNK_ENTRIES // max(self.needed_width, self.inputs, 1)), MOST)
 
     def streamed(self, x: Array) -> Iterator[Array]:
-        """What every layer returns for inputs [batch, m], layer after layer, each [units, batch]; ReLU but the last."""
-        columns = np.ascontiguousarray(x.T)
+        """What every layer returns for inputs [batch, m], layer after layer; ReLU is applied to all but the last.
+
+        Each is [units, batch], and stands in memory that the layer after the next is written to.
+        """
+        batch = len(x)
+        size = batch * max(self.inputs, *(layer.weight.shape[0] for layer in self.layers))
+        here, there, scratch = np.empty(size), np.empty(size), np.empty(size)
+        columns = here[: x.size].reshape(self.inputs, batch)
+        columns[:] = x.T
         for place, layer in enumerate(self.layers):
-            columns = layer(columns)
+            here, there = there, here
+            units = len(layer.bias)
+            outputs, spare = (memory[: units * batch].reshape(units, batch) for memory in (here, scratch))
+            layer.into(columns, outputs, spare)
             if place < self.depth:
-                np.maximum(columns, 0.0, out=columns)
-            yield columns
+                np.maximum(outputs, 0.0, out=outputs)
+            yield outputs
+            columns = outputs
 
     @cached_property
     def named_layers(self) -> tuple[tuple[str, str, Affine], ...]:
@@ -239,6 +286,14 @@ class ReluNetwork:
                 for layer, weight, bias in zip(layers[start:], names[::2], names[1::2], strict=False):
                     found.append((f"{label}.{weight}", f"{label}.{bias}", layer))
         return tuple(found)
+
+    @property
+    def named_weights(self) -> dict[str, sparse.csr_array | Array]:
+        """Weights and biases by name, sparse."""
+        weights: dict[str, sparse.csr_array | Array] = {}
+        for weight, bias, layer in self.named_layers:
+            weights |= {weight: layer.weight, bias: layer.bias}
+        return weights
 
     def with_layers(self, parameters: Mapping[str, Any]) -> ReluNetwork:
         """The same network with weights and biases by their names; what is one object stays one layer."""

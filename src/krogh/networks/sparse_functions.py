@@ -149,15 +149,19 @@ def head_alone(
     """
     members = index_set(n, s, support)
     options = HeadOptions(gamma, dimension, heads, mode, strength, basis_seed, exact, increasing)
-    made = sparse_head(head, n, members, options)
-    values = made.target(settings_of(len(members)))
+    attention = sparse_head(head, n, members, options)
+    values = attention.target(settings_of(len(members)))
     vector = head in ("det_multi", "train_multi", "bag_vector")
-    model = _network(made, "vector" if vector else "scalar")
+    model = _network(attention, "vector" if vector else "scalar")
     # No label has s values: the task of a vector is a placeholder that says what is read.
     task = SparseBoolean(n, support=members, table="xor" if vector else values[:, 0])
     oracle = SparseTable(n, members, values if vector else values[:, 0])
-    statement = f"|f_tf-head(X(b)) - g(b)| ≤ γ/4 = {made.gamma / 4:.4g} for every b in {{0,1}}^{n}, {_set(members)}"
-    return Construction("sparse/head", task, model, made.parameters, statement, model.heads, oracle, made.gamma / 4)
+    statement = (
+        f"|f_tf-head(X(b)) - g(b)| ≤ γ/4 = {attention.gamma / 4:.4g} for every b in {{0,1}}^{n}, {_set(members)}"
+    )
+    return Construction(
+        "sparse/head", task, model, attention.parameters, statement, model.heads, oracle, attention.gamma / 4
+    )
 
 
 @construction("sparse/symmetric", source="dissertation, Prop. 4.12, Lemma A.22 (δ repaired)")
@@ -193,9 +197,9 @@ def symmetric(
     profile = labels(gate_profile(gate, len(members)) if values is None else _finite(values))  # type: ignore[arg-type]
     require(len(profile) == count, f"a symmetric function of s={count - 1} bits has {count} values; got {len(profile)}")
     options = HeadOptions(gamma, dimension, heads, mode, strength, basis_seed, exact)
-    made = sparse_head(head, n, members, options)
+    attention = sparse_head(head, n, members, options)
     table = symmetric_table(profile)
-    return _represented("sparse/symmetric", made, profile, table, layers, variant)
+    return _represented("sparse/symmetric", attention, profile, table, layers, variant)
 
 
 @construction("sparse/general", source="dissertation, Prop. 4.12, Lemma A.23 (δ repaired)")
@@ -229,8 +233,8 @@ def general(
     values = labels(gate_table(gate, len(members)) if table is None else _finite(table))  # type: ignore[arg-type]
     require(len(values) == count, f"a table of s={len(members)} bits has {count} values; got {len(values)}")
     options = HeadOptions(gamma, dimension, heads, mode, strength, basis_seed, exact)
-    made = sparse_head(head, n, members, options)
-    return _represented("sparse/general", made, values, values, 3, variant)
+    attention = sparse_head(head, n, members, options)
+    return _represented("sparse/general", attention, values, values, 3, variant)
 
 
 @construction("sparse/averaging", source="dissertation, section 4.5")
@@ -240,9 +244,15 @@ def averaging(n: int, dimension: int | None = None) -> Construction:
     f(X(b)) = Σ_t χ_t / (T+1),  as [CLS] is averaged too, and adds 0
     """
     require_integer("n", n, 1)
-    made = sparse_head("det_single", n, tuple(range(n)), HeadOptions(dimension=dimension, mode="printed", strength=1.0))
-    params = {**made.parameters, "Q": np.zeros_like(made.parameters["Q"]), "K": np.zeros_like(made.parameters["K"])}
-    model = _network(made, "scalar")
+    attention = sparse_head(
+        "det_single", n, tuple(range(n)), HeadOptions(dimension=dimension, mode="printed", strength=1.0)
+    )
+    params = {
+        **attention.parameters,
+        "Q": np.zeros_like(attention.parameters["Q"]),
+        "K": np.zeros_like(attention.parameters["K"]),
+    }
+    model = _network(attention, "scalar")
     statement = f"f_tf-head(X(b)) = Σ_t (1-2b_t)/{n + 1} for every b in {{0,1}}^{n}"
     task = SparseBoolean(n, 1, table="and")  # a placeholder that says what is read: the mean depends on every bit
     return Construction("sparse/averaging", task, model, params, statement, 1, ContextMean(n))
@@ -337,9 +347,9 @@ def categorical_function(
     require_integer("alphabet", alphabet, 2)
     members = index_set(n, s, support)
     values, M, count = np.asarray(table, np.float64), alphabet, len(members)
-    wanted = (M,) * count
+    shape = (M,) * count
     require(
-        values.shape == wanted, f"a table of s={count} tokens of {M} kinds has the shape {wanted}; got {values.shape}"
+        values.shape == shape, f"a table of s={count} tokens of {M} kinds has the shape {shape}; got {values.shape}"
     )
     d, levels, gamma = n + M + 1, _levels(M), min(1.0, 2 / (M - 1))
     axes = np.eye(d)

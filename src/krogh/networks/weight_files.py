@@ -55,10 +55,10 @@ def write_file(path: str | os.PathLike[str], weights: Mapping[str, Any], header:
             shapes[name] = [int(size) for size in value.shape]
         else:
             tensors[name] = np.asarray(value, order="C")  # ascontiguousarray would make a scalar a vector
-    told = {key: value for key, value in (("matrices", shapes), ("same", same)) if value}
+    notes = {key: value for key, value in (("matrices", shapes), ("same", same)) if value}
     partial = target.with_name(target.name + ".partial")
     try:
-        partial.write_bytes(safetensors.numpy.save(tensors, {"krogh": json.dumps({**header, **told})}))
+        partial.write_bytes(safetensors.numpy.save(tensors, {"krogh": json.dumps({**header, **notes})}))
         os.replace(partial, target)
     except OSError as cause:
         partial.unlink(missing_ok=True)

@@ -201,8 +201,8 @@ def labels_of(problem: Any) -> Indices:
 def check_fit(network: Network, problem: Group | ParityProblem) -> None:
     """Refuse a network that does not read the problem's inputs."""
     if isinstance(problem, Group) and isinstance(network, PairArrays):
-        fits, wanted = network.order == problem.order, f"{problem.order} columns for the group {problem.name}"
-        require(fits, f"a pair network needs {wanted}; got {network.order}")
+        fits, needs = network.order == problem.order, f"{problem.order} columns for the group {problem.name}"
+        require(fits, f"a pair network needs {needs}; got {network.order}")
     elif isinstance(problem, ParityProblem) and isinstance(network, PowerArrays):
         fits = network.coordinates == problem.n
         require(fits, f"a power network needs {problem.n} columns for this parity; got {network.coordinates}")

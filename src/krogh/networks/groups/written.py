@@ -35,6 +35,7 @@ from krogh.models.two_layer import PairNetwork, PowerNetwork
 from krogh.networks.groups.arrays import PairArrays, PowerArrays, arrays_of, norm
 from krogh.networks.groups.certificates import Certificate, certify
 from krogh.networks.handmade import Construction, Oracle, construction
+from krogh.networks.parity import ParityTable
 from krogh.programs.groups import Group, cyclic, load_group, whole_table
 from krogh.tasks.composition import GroupComposition
 from krogh.tasks.parity import ParityClasses
@@ -137,14 +138,14 @@ def group_network(group: Any, shares: Mapping[str, float] | None = None) -> Pair
     `shares` are by the irreps' names in `characters_of(group)`, not negative and 1 together.
     """
     given = group_of(group)
-    wanted = irrep_shares(given, shares)
-    width = sum(neuron_count(irrep) for irrep, share in wanted if share > 0)
+    by_irrep = irrep_shares(given, shares)
+    width = sum(neuron_count(irrep) for irrep, share in by_irrep if share > 0)
     require(
         width * given.order <= LARGEST_SIZE,
         f"the network of {given.name} has {width} neurons of 3·{given.order} weights, more than {LARGEST_SIZE:,} per "
         "matrix (try a smaller group)",
     )
-    parts = [_irrep_neurons(irrep, share) for irrep, share in wanted if share > 0]
+    parts = [_irrep_neurons(irrep, share) for irrep, share in by_irrep if share > 0]
     u, v, w = (np.concatenate([part[place] for part in parts]) for place in range(3))
     return PairArrays(u, v, w)
 
@@ -260,25 +261,6 @@ class PairLogits(Oracle):
             yield pairs.astype(np.float64), self.by_label[self.table[pairs[:, 0], pairs[:, 1]]]
 
 
-@dataclass(frozen=True)
-class SignedLogits(Oracle):
-    """value · ∏_{i in S} x_i · (1,-1) on the whole cube, by counting bits."""
-
-    problem: ParityProblem
-    value: float
-
-    @property
-    def exhaustive(self) -> bool:
-        return True
-
-    def cases(self, seed: int) -> Iterator[tuple[Array, Array]]:
-        n = self.problem.n
-        for start in range(0, 2**n, _BATCH):
-            bits = (np.arange(start, min(start + _BATCH, 2**n))[:, None] >> np.arange(n)[None, :]) & 1
-            signs = 1.0 - 2.0 * (bits[:, list(self.problem.support)].sum(axis=1) & 1)
-            yield np.asarray(1.0 - 2.0 * bits, np.float64), self.value * signs[:, None] * np.array([1.0, -1.0])
-
-
 @construction("algebra/cyclic", source="dissertation, section D.6.2 (repaired) and Theorem 7.7")
 def cyclic_addition(p: int) -> Construction:
     """Addition modulo an odd p with maximum margin, 8 neurons per frequency.
@@ -359,7 +341,7 @@ def parity_classes(n: int, k: int | None = None, support: tuple[int, ...] | None
         _params(arrays),
         _maximal(logits, arrays, best),
         arrays.width,
-        SignedLogits(problem, best.value / 2),
+        ParityTable(n, tuple(problem.support), (best.value / 2, -best.value / 2)),
         tolerance=1e-10 * best.value,
     )
 

@@ -243,11 +243,11 @@ class CompiledMachine(Compiled):
     @classmethod
     def from_recipe(cls, recipe: Mapping[str, Any]) -> CompiledMachine:
         """The machine compiled again."""
-        told = recipe["machine"]
+        described = recipe["machine"]
         fields: dict[str, Any] = {
-            name: tuple(told[name]) if isinstance(told[name], list) else told[name] for name in NAMED
+            name: tuple(described[name]) if isinstance(described[name], list) else described[name] for name in NAMED
         }
-        fields |= {name: np.array(told[name], np.int64) for name in TABLES}
+        fields |= {name: np.array(described[name], np.int64) for name in TABLES}
         machine = Machine(**fields)
         return compile_machine(
             machine,

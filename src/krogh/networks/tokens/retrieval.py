@@ -96,8 +96,8 @@ class Retrieval(Construction):
                 brought = np.asarray(self.model.attended(params, jnp.asarray(x)))
             asked = np.swapaxes(indices, 1, 2)[..., None]
             weight = min(weight, float(np.take_along_axis(attention[:, :q], asked, axis=3).min()))
-            wanted = tokens[np.arange(len(tokens))[:, None, None], indices]
-            token_error = max(token_error, float(np.linalg.norm(brought[:, :, :q, :d] - wanted, axis=-1).max()))
+            named = tokens[np.arange(len(tokens))[:, None, None], indices]
+            token_error = max(token_error, float(np.linalg.norm(brought[:, :, :q, :d] - named, axis=-1).max()))
             gap = np.abs(self.run(x) - self.oracle.labels(tokens, indices))
             output_error = max(output_error, float(gap.max()))
         return RetrievalMeasured(weight, token_error, output_error)

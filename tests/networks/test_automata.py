@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 
 import jax
 import numpy as np
 import pytest
+import safetensors.numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors import safe_open
 
 from krogh.errors import KroghError
 from krogh.networks.automata import automaton_output, compile_automaton, longest_listed
+from krogh.networks.handmade import load
 from krogh.programs.automata.automaton import from_table, words_of_length
 from krogh.programs.automata.regex import from_regex
 from krogh.theory.numerics import double_precision
@@ -191,3 +195,36 @@ def test_what_is_refused():
     wide = from_table([[0] * 26] * 800, [0], map(chr, range(97, 123)))
     with pytest.raises(KroghError, match="800 states and 26 symbols needs 20,801 units; at most 20,000 are compiled"):
         compile_automaton(wide)
+
+
+PARITY = from_regex("(0*10*1)*0*", name="even")
+
+
+@pytest.mark.parametrize("correction", [False, True])
+def test_a_recurrent_network_is_read_back(tmp_path, correction):
+    compiled = compile_automaton(PARITY, correction=correction)
+    file = compiled.save(tmp_path / "even.safetensors")
+    found = load(file)
+    assert found.automaton == PARITY and found.automaton.name == "even" and found.correction == correction
+    assert found.size == compiled.size and found.check(length=6, count=5).holds
+    for name, value in compiled.dense_parameters().items():
+        assert np.array_equal(found.dense_parameters()[name], value)
+    assert [path.name for path in tmp_path.iterdir()] == ["even.safetensors"]
+    with safe_open(file, framework="numpy") as opened:
+        header = json.loads(opened.metadata()["krogh"])
+    assert header["statement"] == compiled.statement and header["size"] == compiled.size
+
+
+def test_the_file_decides_the_values(tmp_path):
+    """Weights that were changed are read as they are, and fail their check."""
+    file = compile_automaton(PARITY).save(tmp_path / "even.safetensors")
+    with safe_open(file, framework="numpy") as opened:
+        header, tensors = opened.metadata(), {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+    tensors["r"] = -tensors["r"]
+    safetensors.numpy.save_file(tensors, file, header)
+    found = load(file)
+    assert found.readout[-1] == -1 and not found.check(length=2, count=1).holds
+    tensors["r"] = tensors["r"][:-1]
+    safetensors.numpy.save_file(tensors, file, header)
+    with pytest.raises(KroghError, match=r"is damaged: parameter 'r' should have the shape \(5,\) and has \(4,\)"):
+        load(file)

@@ -19,7 +19,7 @@ from polars.testing import assert_frame_equal
 from krogh import cli
 from krogh.registry import EXPERIMENTS
 
-PLUGIN = Path(__file__).parent / "plugin"
+PLUGIN = Path(__file__).parents[1] / "plugin"
 SMALL = ("--set", "widths=8", "--set", "seeds=4", "--set", "budget=40")
 
 

@@ -29,12 +29,12 @@ def summary(thing: Any) -> str:
 
 def list_things(kind: str | None, as_json: bool) -> int:
     kinds = SHOWN if kind is None else (kind,)
-    found = {one: {name: summary(thing) for name, thing in registry.BY_PLURAL[one].items()} for one in kinds}
+    listed = {one: {name: summary(thing) for name, thing in registry.BY_PLURAL[one].items()} for one in kinds}
     if as_json:
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        print(json.dumps(listed, indent=2, ensure_ascii=False))
         return 0
     console = Console()
-    for one, things in found.items():
+    for one, things in listed.items():
         table = Table(title=one if kind is None else None, title_justify="left", box=None, show_header=False)
         table.add_column(style="bold", no_wrap=True)
         table.add_column()
@@ -46,23 +46,23 @@ def list_things(kind: str | None, as_json: bool) -> int:
 
 def list_machines(as_json: bool) -> int:
     """The machines of the library: what they do, how large they are."""
-    found: dict[str, dict[str, Any]] = {}
+    machines: dict[str, dict[str, Any]] = {}
     for name in library_names():
         machine, _, summary_line = load_machine_file(name)
-        found[name] = {
+        machines[name] = {
             "summary": summary_line,
             "states": len(machine.states),
             "symbols": len(machine.alphabet),
             "input": machine.default_input,
         }
     if as_json:
-        print(json.dumps({"machines": found}, indent=2, ensure_ascii=False))
+        print(json.dumps({"machines": machines}, indent=2, ensure_ascii=False))
         return 0
     table = Table(box=None, show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column()
-    for name, about in found.items():
+    for name, about in machines.items():
         table.add_row(escape(name), f"{about['states']} states", escape(str(about["summary"])))
     Console().print(table)
     return 0

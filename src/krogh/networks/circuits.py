@@ -132,13 +132,13 @@ class CompiledCircuit(Compiled):
         given = self.network.checked(x)
         if not (self.proved and np.isin(given, (0.0, 1.0)).all()):
             return self.network.run(given)
-        found = np.empty((len(given), self.network.outputs))
+        outputs = np.empty((len(given), self.network.outputs))
         size = WORD * max(1, WORDS_AT_ONCE // self.circuit.r)
         for start in range(0, len(given), size):
             chunk = given[start : start + size] == 1.0
             *_, last = self.circuit.streamed(pack(chunk))
-            found[start : start + size] = 2.0 * unpack(last[list(self.circuit.output)], len(chunk)) - 1.0
-        return found
+            outputs[start : start + size] = 2.0 * unpack(last[list(self.circuit.output)], len(chunk)) - 1.0
+        return outputs
 
     def check(self, inputs: int | Any = None, seed: int = 0) -> Checked:
         """Compare F with 2G - 1, and every unit with its gate.
@@ -203,12 +203,12 @@ class CompiledCircuit(Compiled):
         random = np.random.default_rng(0).integers(0, 2, m)
         rows = np.unique(np.stack([np.zeros(m, int), np.ones(m, int), random]), axis=0)
         names = self.circuit.output_names
-        found = []
+        decisions = []
         for place in range(max(len(rows), min(outputs, 4))):
             row, output = rows[place % len(rows)], place % min(outputs, 4)
             shown = "".join(map(str, row[:32])) + ("…" if m > 32 else "")
-            found.append(Decision(row[None, :], shown if outputs == 1 else f"{shown} ({names[output]})", output))
-        return found
+            decisions.append(Decision(row[None, :], shown if outputs == 1 else f"{shown} ({names[output]})", output))
+        return decisions
 
     @property
     def work(self) -> Work:
@@ -436,14 +436,14 @@ def _first_layer(part: Affine, layer: Layer) -> Array:
     weight = part.weight
     counts = np.diff(weight.indptr)
     cases = _cases(layer)
-    found = np.zeros((len(counts), 4))
+    sums = np.zeros((len(counts), 4))
     for place in range(int(counts.max(initial=0))):
         rows = np.flatnonzero(counts > place)
         entries = weight.indptr[rows] + place
         reads_first = weight.indices[entries] == layer.first[rows]
         values = np.where(reads_first[:, None], cases[0][rows], cases[1][rows])
-        found[rows] += weight.data[entries][:, None] * values
-    return np.maximum(found + part.bias[:, None], 0.0)
+        sums[rows] += weight.data[entries][:, None] * values
+    return np.maximum(sums + part.bias[:, None], 0.0)
 
 
 def _is_diagonal(part: Affine) -> bool:

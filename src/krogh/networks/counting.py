@@ -134,8 +134,8 @@ class CompiledCounting(Compiled):
             some = words[start : start + 4096]
             numbers = (some[:, :, None] == np.arange(k)).sum(axis=1)
             labels = np.where(self.automaton.accept(some), 1.0, -1.0)
-            for found, expected in ((self.attended(some), numbers), (self.run(some), labels)):
-                worst = max(worst, float(np.nan_to_num(np.max(np.abs(found - expected)), nan=np.inf)))
+            for actual, expected in ((self.attended(some), numbers), (self.run(some), labels)):
+                worst = max(worst, float(np.nan_to_num(np.max(np.abs(actual - expected)), nan=np.inf)))
         counts = len(self.counts)
         scope = f"{'all ' if exhaustive else ''}{len(words):,} words of length {self.length}, all {counts:,} counts"
         return Checked(worst <= TOLERANCE, len(words), exhaustive, worst, scope, {"counts": counts})

@@ -231,14 +231,14 @@ class ReluNetwork:
     def run(self, x: ArrayLike, workers: int | None = None) -> Array:
         """F on inputs [batch, m]: [batch, outputs]. Chunks of inputs go through side by side on all processors."""
         given = self.checked(x)
-        found = np.empty((len(given), self.outputs))
+        outputs = np.empty((len(given), self.outputs))
 
         def work(rows: slice) -> None:
             *_, last = self.streamed(given[rows])
-            found[rows] = last.T
+            outputs[rows] = last.T
 
         over_chunks(work, len(given), self.chunk, workers)
-        return found
+        return outputs
 
     def checked(self, x: ArrayLike) -> Array:
         """Inputs as float64 [batch, m]; any other shape is refused."""
@@ -275,7 +275,7 @@ class ReluNetwork:
     @cached_property
     def named_layers(self) -> tuple[tuple[str, str, Affine], ...]:
         """The names of weight and bias with every layer, in order (see `dense_parameters`)."""
-        found: list[tuple[str, str, Affine]] = []
+        named: list[tuple[str, str, Affine]] = []
         counts = dict.fromkeys(NAMES, 0)
         for module in self.modules:
             prefix, names = NAMES[module.kind]
@@ -284,8 +284,8 @@ class ReluNetwork:
                 label = prefix if module.kind == "linear" else f"{prefix}{counts[module.kind]}"
                 counts[module.kind] += 1
                 for layer, weight, bias in zip(layers[start:], names[::2], names[1::2], strict=False):
-                    found.append((f"{label}.{weight}", f"{label}.{bias}", layer))
-        return tuple(found)
+                    named.append((f"{label}.{weight}", f"{label}.{bias}", layer))
+        return tuple(named)
 
     @property
     def named_weights(self) -> dict[str, sparse.csr_array | Array]:
@@ -334,12 +334,12 @@ def dense_parameters(network: ReluNetwork, width: int | None = None) -> dict[str
         entries <= MOST_DENSE,
         f"dense parameters of {entries:,} entries are too many (at most {MOST_DENSE:,}); take a smaller width",
     )
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for (weight, bias, layer), (into, out) in zip(network.named_layers, itertools.pairwise(sizes), strict=True):
         rows, columns = layer.weight.shape
-        found[weight] = np.pad(layer.weight.toarray(), ((0, out - rows), (0, into - columns)))
-        found[bias] = np.pad(layer.bias, (0, out - rows))
-    return found
+        arrays[weight] = np.pad(layer.weight.toarray(), ((0, out - rows), (0, into - columns)))
+        arrays[bias] = np.pad(layer.bias, (0, out - rows))
+    return arrays
 
 
 def affine(weight: Any, bias: Any, h: Any) -> jax.Array:

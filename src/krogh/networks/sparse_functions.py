@@ -110,16 +110,16 @@ def labels(values: ArrayLike) -> Array:
 
 def norms(params: Mapping[str, ArrayLike]) -> dict[str, float]:
     """‖·‖_F of every weight (the largest over heads) and ‖Pᵀ‖_{2,1} = Σ_t ‖P_t‖ of the positions."""
-    found = {}
+    sizes = {}
     for name, value in params.items():
         array = np.asarray(value, np.float64)
         if array.ndim == 3:
-            found[name] = float(np.max(np.linalg.norm(array, axis=(1, 2))))
+            sizes[name] = float(np.max(np.linalg.norm(array, axis=(1, 2))))
         else:
-            found[name] = float(np.linalg.norm(array))
+            sizes[name] = float(np.linalg.norm(array))
     if "P" in params:
-        found["P_21"] = float(np.sum(np.linalg.norm(np.asarray(params["P"], np.float64), axis=1)))
-    return found
+        sizes["P_21"] = float(np.sum(np.linalg.norm(np.asarray(params["P"], np.float64), axis=1)))
+    return sizes
 
 
 EXACT = 1e-10

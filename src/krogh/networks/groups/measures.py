@@ -29,11 +29,11 @@ def margins(network: Network, problem: Any) -> Array:
     given = problem_of(problem)
     check_fit(network, given)
     labels = labels_of(given)
-    found = np.empty(len(labels))
+    each = np.empty(len(labels))
     for index, logits in network.blocks():
         right, wrong = _split(logits, labels[index])
-        found[index] = right - wrong.max(axis=1)
-    return found
+        each[index] = right - wrong.max(axis=1)
+    return each
 
 
 def dataset_margin(network: Network, problem: Any) -> float:
@@ -85,12 +85,12 @@ def weighted_margins(network: Network, problem: Any, tau: ArrayLike | None = Non
         require(tau is None, "with two labels the only wrong one has weight 1; got a tau")
         return margins(network, given)
     labels = labels_of(given)
-    found = np.empty(len(labels))
+    each = np.empty(len(labels))
     weigh = label_weights(given, tau)
     for index, logits in network.blocks():
         right = np.take_along_axis(logits, labels[index, None], axis=1)[:, 0]
-        found[index] = right - np.sum(weigh(index) * logits, axis=1)
-    return found
+        each[index] = right - np.sum(weigh(index) * logits, axis=1)
+    return each
 
 
 def label_weights(group: Group, tau: ArrayLike | None) -> Any:
@@ -114,14 +114,14 @@ def offset_means(network: PairArrays, group: Any) -> Array:
     given = group_of(group)
     check_fit(network, given)
     n = given.order
-    found = np.empty((network.width, n))
+    means = np.empty((network.width, n))
     size = max(1, 2**22 // n**2)
     shifts = given.table[given.inverse]  # shifts[a, g] = a⁻¹g, and as [g, l]: the offset from g to the label l
     for start in range(0, network.width, size):
         part = slice(start, start + size)
         hidden = network.hidden(network.U[part][:, :, None] + network.V[part][:, shifts])
-        found[part] = np.einsum("ig,igc->ic", hidden.mean(axis=1), network.W[part][:, given.table]) / n
-    return found
+        means[part] = np.einsum("ig,igc->ic", hidden.mean(axis=1), network.W[part][:, given.table]) / n
+    return means
 
 
 def neuron_margins(network: Network, problem: Any, tau: ArrayLike | None = None) -> Array:
@@ -135,10 +135,10 @@ def neuron_margins(network: Network, problem: Any, tau: ArrayLike | None = None)
     require(tau is None, "with two labels the only wrong one has weight 1; got a tau")
     assert isinstance(network, PowerArrays)
     signs = 1.0 - 2.0 * labels_of(given)
-    found = np.zeros(network.width)
+    sums = np.zeros(network.width)
     for index, inputs in cube_blocks(network.coordinates, network.width):
-        found += signs[index] @ network.hidden(inputs)
-    return found / len(signs) * (network.W[:, 0] - network.W[:, 1])
+        sums += signs[index] @ network.hidden(inputs)
+    return sums / len(signs) * (network.W[:, 0] - network.W[:, 1])
 
 
 def check_exponent(network: Network, problem: Group | ParityProblem) -> None:

@@ -209,16 +209,16 @@ class CompiledMachine(Compiled):
 
     def decisions(self) -> list[Decision]:
         """The first word that the machine accepts and the first that it rejects."""
-        found: dict[int, Decision] = {}
+        decisions: dict[int, Decision] = {}
         for run in self.trials.runs:
             if run.label is not None:
-                found.setdefault(run.label, Decision([run.word], repr(self.machine.decode(run.word))))
+                decisions.setdefault(run.label, Decision([run.word], repr(self.machine.decode(run.word))))
         require(
-            found,
+            decisions,
             f"'{self.name}' accepts or rejects none of the words tried within {self.steps} steps, and a margin is that "
             "of a decision (give a word with --input, or more --steps)",
         )
-        return list(found.values())
+        return list(decisions.values())
 
     @property
     def work(self) -> Work:

@@ -192,9 +192,9 @@ def retrieval(layout: Layout) -> list[Layer]:
     layers = [Layer("C.4 visited", visited, matching(layout, pos3, pos2, raised=[was_written]))]
     for j in range(layout.bits):
         others = np.delete(layout["scr3"], j)
-        found = Table(layout, *KEPT).add(was_written, was_written).add(scr3[j], next_bit).add(others, others)
+        next_bits = Table(layout, *KEPT).add(was_written, was_written).add(scr3[j], next_bit).add(others, others)
         search = matching(layout, pos3 + scr3[:j], pos2 + pos1[: j + 1], raised=[next_bit])
-        layers.append(Layer(f"C.5 bit {j + 1}", found, search))
+        layers.append(Layer(f"C.5 bit {j + 1}", next_bits, search))
     read = Table(layout, *KEPT, "scr1").add(was_written, was_written)
     copy = matching(layout, pos3 + scr3, pos2 + pos1, moved=(layout["scr1"], layout["sym2"]))
     return [*layers, Layer("C.6 copy", read, copy)]

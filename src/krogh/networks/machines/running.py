@@ -219,8 +219,8 @@ def run_machine(
         for vectors in lookup_steps(compiled, some, steps + 1):
             last = vectors[-1]
             decoded.append(compiled.decode(last))
-        found = Decoded(*(np.stack(group, axis=1) for group in zip(*decoded, strict=True)))
-        parts.append(MachineRun(*found, last @ np.asarray(compiled.parameters["cls"])))
+        run = Decoded(*(np.stack(group, axis=1) for group in zip(*decoded, strict=True)))
+        parts.append(MachineRun(*run, last @ np.asarray(compiled.parameters["cls"])))
     return MachineRun(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 

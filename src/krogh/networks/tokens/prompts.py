@@ -34,13 +34,13 @@ LinkName = Literal["linear", "mean", "two-layer"]
 
 def link_network(task: TokenRegression) -> TwoLayer:
     """The task's link as an exact two-layer ReLU network; links that are none are refused."""
-    found = task.link.two_layer(task.sparsity, task.dimension)
-    if found is None:
+    network = task.link.two_layer(task.sparsity, task.dimension)
+    if network is None:
         raise KroghError(
             f"the link {task.link.kind!r} is no two-layer ReLU network, and a construction needs one that is "
             "(try 'linear', 'mean' or 'two-layer')"
         )
-    return found
+    return network
 
 
 def token_task(

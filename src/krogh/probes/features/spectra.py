@@ -41,7 +41,7 @@ Networks in the basis of irreps: coefficient matrices, and what of the function 
     signal          s_R = Σ_{a,b} ⟨f(a,b), R(a)R(b)R(·)⟩ / (D|G|²) = 2 Σ_i tr(A_i B_i C_iᵀ) / (D|G|²)
 
 f = F(a,b) + s·1[c = ab], as in networks of maximum margin whose wrong logits are all alike, has s_R = s for every R: on
-Z_p, f̂(j,j,-j) = s p². The transforms of n³ logits themselves are `margins.cyclic_transform` and `group_transform`.
+Z_p, f̂(j,j,-j) = s p².
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from group_oracles import neuron_efficiency
 from planted import drawn, planted_tables, verdicts
 
 from krogh.engine import Trial
@@ -19,7 +20,7 @@ from krogh.experiments.algebra.norms import Norms
 from krogh.lab import Results, Tables
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.networks.groups.arrays import PairArrays
-from krogh.networks.groups.measures import neuron_efficiency, normalised_margin
+from krogh.networks.groups.measures import normalised_margin
 from krogh.networks.groups.written import cyclic_network, memoriser_network
 from krogh.programs.groups import cyclic as cyclic_group
 from krogh.theory.groups.maximum import max_margin_cyclic

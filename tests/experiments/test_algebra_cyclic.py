@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from group_oracles import cyclic_neuron
 from planted import drawn, planted_tables
 from planted import verdicts as verdicts_of
 
@@ -20,7 +21,7 @@ from krogh.experiments.algebra.cyclic import CyclicAddition
 from krogh.lab import Claims, Tables, run_study
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.networks.groups.arrays import PairArrays
-from krogh.networks.groups.written import cyclic_network, cyclic_neuron, memoriser_network
+from krogh.networks.groups.written import cyclic_network, memoriser_network
 from krogh.probes.features.distance import margin_distance
 from krogh.probes.features.spectra import network_spectrum
 from krogh.programs.groups import cyclic as cyclic_group

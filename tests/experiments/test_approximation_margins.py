@@ -19,7 +19,6 @@ from krogh.lab import Experiment, Results, Tables, figures
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.lab.experiment import measured_tables
 from krogh.networks.circuits import compile_circuit
-from krogh.networks.margins.report import subject_of
 from krogh.networks.relu import dense_parameters
 from krogh.programs.circuits.generators import and_ladder
 from krogh.theory.programs.margin import flips, perturbation_norm, plain_margin
@@ -199,7 +198,7 @@ def test_margins_that_do_are_not(column, broken):
 
 def test_a_perturbation_of_a_narrow_network_is_one_of_a_wide_network():
     compiled = compile_circuit(and_ladder(3, 3))
-    subject = subject_of(compiled, np.ones((1, 3)))
+    subject = compiled.subject(np.ones((1, 3)))
     narrow = dense_parameters(compiled.network, compiled.network.needed_width)
     wide = dense_parameters(compiled.network, 3 * compiled.network.needed_width)
     small = {name: np.zeros_like(array) for name, array in narrow.items()}

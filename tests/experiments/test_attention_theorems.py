@@ -285,8 +285,8 @@ def test_the_worst_input_is_the_worst():
         20, support=(0, 1, 2), head="det_single", mode="printed", strength=row["strength"], **common
     )
     x = np.random.default_rng(0).choice([-1.0, 1.0], (2000, 20))
-    errors = np.abs(made.outputs(x) - x[:, :3].mean(axis=1))
-    weights = coherence.attention_of(made.params)
+    errors = np.abs(made.run(x) - x[:, :3].mean(axis=1))
+    weights = coherence.attention_of(made.parameters)
     assert errors.max() <= row["error"] + 1e-12
     assert row["error"] == pytest.approx(np.abs(weights - np.where(np.arange(20) < 3, 1 / 3, 0.0)).sum(), abs=1e-12)
 

@@ -9,11 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from group_oracles import group_neuron, neuron_efficiency
 
 from krogh.errors import KroghError
 from krogh.networks.groups.arrays import PairArrays, PowerArrays
-from krogh.networks.groups.measures import neuron_efficiency, normalised_margin
-from krogh.networks.groups.written import cyclic_network, group_network, group_neuron, memoriser_network, parity_network
+from krogh.networks.groups.measures import normalised_margin
+from krogh.networks.groups.written import cyclic_network, group_network, memoriser_network, parity_network
 from krogh.probes.features.distance import margin_distance, nearest_mixture, optimal_shares
 from krogh.probes.features.nearest import fit_phases, fit_signs, fit_vectors, nearest_for_parity, nearest_in_irreps
 from krogh.programs.groups import load_group

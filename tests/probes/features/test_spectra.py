@@ -6,24 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from group_oracles import cyclic_neuron, cyclic_transform, group_neuron, group_transform, norm_shares
 
 from krogh.errors import KroghError
-from krogh.networks.groups.arrays import (
-    PairArrays,
-    PowerArrays,
-    cyclic_transform,
-    group_transform,
-    norm_shares,
-    phase_residuals,
-)
+from krogh.networks.groups.arrays import PairArrays, PowerArrays, phase_residuals
 from krogh.networks.groups.measures import dataset_margin
-from krogh.networks.groups.written import (
-    cyclic_network,
-    cyclic_neuron,
-    group_network,
-    group_neuron,
-    memoriser_network,
-)
+from krogh.networks.groups.written import cyclic_network, group_network, memoriser_network
 from krogh.probes.features.spectra import (
     dominant_part,
     frequency_powers,

@@ -10,7 +10,8 @@ import pytest
 from scipy.optimize import minimize
 
 from krogh.errors import KroghError
-from krogh.networks.margins.attack import attack, projected_gradient
+from krogh.networks.margins.attack import Effort, attack, projected_gradient
+from krogh.networks.margins.search import landscape
 from krogh.theory import predict
 from krogh.theory.numerics import double_precision
 from krogh.theory.programs.margin import (
@@ -196,12 +197,12 @@ def test_the_slope_used_in_optimisation_is_the_gradient_of_the_network():
 
 
 def test_attacks_reach_the_exact_values():
-    plain = attack(chain_output, chain_parameters(8), 1.0, 1, restarts=4, refinements=30)
+    plain = attack(chain_output, chain_parameters(8), 1.0, 1, effort=Effort(4, 30))
     assert 1 - 1e-9 <= plain.radius / plain_margin(8).value <= 1.01
     parameters = chain_parameters(4, rounded=True)
-    free = attack(chain_output, parameters, 1.0, 1, restarts=6, refinements=60)
+    free = attack(chain_output, parameters, 1.0, 1, effort=Effort(6, 60))
     assert 1 - 1e-5 <= free.radius / rounded_margin(4, free=True).value <= 1.05
-    frozen = attack(chain_output, parameters, 1.0, 1, restarts=6, refinements=60, frozen=ROUNDS)
+    frozen = attack(chain_output, parameters, 1.0, 1, effort=Effort(6, 60), frozen=ROUNDS)
     assert 1 - 1e-6 <= frozen.radius / rounded_margin(4).value <= 1.02
     assert all(not np.any(frozen.perturbation[name]) for name in ROUNDS)
 
@@ -212,14 +213,14 @@ def test_attacks_reach_the_exact_values_at_other_depths(depth):
     plain = attack(chain_output, chain_parameters(depth), 1.0, 1)
     assert 1 - 1e-9 <= plain.radius / plain_margin(depth).value <= 1.01
     parameters = chain_parameters(depth, rounded=True)
-    frozen = attack(chain_output, parameters, 1.0, 1, restarts=24, refinements=120, frozen=ROUNDS)
+    frozen = attack(chain_output, parameters, 1.0, 1, effort=Effort(24, 120), frozen=ROUNDS)
     assert (1 - 1e-6) * rounded_margin(depth).value <= frozen.radius <= 0.5 * (1 + 1e-6)
 
 
 def test_projected_gradient_finds_nothing_inside_the_margin_and_something_outside():
-    parameters = chain_parameters(4)
-    inside, _ = projected_gradient(chain_output, parameters, 1.0, 1, 0.97 * plain_margin(4).value, restarts=6)
-    outside, where = projected_gradient(chain_output, parameters, 1.0, 1, 1.05 * plain_margin(4).value, restarts=6)
+    land = landscape(chain_output, chain_parameters(4), 1.0, 1)
+    inside, _ = projected_gradient(land, 0.97 * plain_margin(4).value, restarts=6)
+    outside, where = projected_gradient(land, 1.05 * plain_margin(4).value, restarts=6)
     assert inside.min() > 0 >= outside.min()
     assert np.all(np.linalg.norm(where, axis=1) <= 1.05 * plain_margin(4).value * (1 + 1e-12))
 

@@ -28,7 +28,7 @@ from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experi
 from krogh.lab.estimate import exact, largest
 from krogh.lab.experiment import Measures
 from krogh.lab.fits import line_slope
-from krogh.networks.circuits import check_circuit, compile_circuit
+from krogh.networks.circuits import compile_circuit
 from krogh.networks.margins.report import margin_report
 from krogh.programs.circuits.generators import and_ladder, random_circuit
 from krogh.programs.circuits.layers import LayeredCircuit
@@ -201,5 +201,5 @@ def _rows(family: str, circuit: LayeredCircuit, inputs: np.ndarray, settings: Se
             "one_norm": report.sizes.one_norm,
             "parameters": report.sizes.parameters,
             "inputs": len(inputs),
-            "exact": check_circuit(compiled).exact,
+            "exact": compiled.check().holds,
         }

@@ -22,7 +22,6 @@ from krogh.lab.experiment import Measures
 from krogh.networks.circuits import compile_circuit
 from krogh.networks.margins.attack import attack
 from krogh.networks.margins.circuits import certify_circuit
-from krogh.networks.margins.report import subject_of
 from krogh.networks.relu import dense_parameters
 from krogh.programs.circuits.generators import and_ladder
 from krogh.theory.programs.margin import flips, perturbation_norm
@@ -164,7 +163,7 @@ def _change(values: pl.Series) -> Estimate:
 def margins(settings: Settings) -> pl.DataFrame:
     """A row per width: what an attack finds there, the best known, the certificate, sample sizes."""
     compiled = compile_circuit(and_ladder(settings.gates, settings.layers))
-    subject = subject_of(compiled, np.ones((1, settings.gates)))
+    subject = compiled.subject(np.ones((1, settings.gates)))
     (x,), (y,) = subject.inputs, subject.labels
     rows, known = [], []
     for multiple in settings.multiples:

@@ -27,6 +27,7 @@ from krogh.lab import Estimate, figures, setting
 from krogh.lab.charts import Panel
 from krogh.lab.estimate import exact
 from krogh.networks.machines.compiled import CompiledMachine, compile_machine
+from krogh.networks.margins.attack import Effort
 from krogh.programs.machines.library import load_machine
 from krogh.programs.machines.machine import Word
 from krogh.programs.machines.running import trace_batch
@@ -51,7 +52,7 @@ class Attacks:
     @property
     def effort(self) -> dict[str, Any]:
         """The same as an attack takes it."""
-        return {"restarts": self.restarts, "refinements": self.refinements, "seed": self.seed}
+        return {"effort": Effort(self.restarts, self.refinements), "seed": self.seed}
 
 
 def variation(values: ArrayLike) -> Estimate:

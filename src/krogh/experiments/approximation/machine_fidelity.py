@@ -29,7 +29,6 @@ from krogh.experiments.approximation.common import (
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, setting
 from krogh.lab.estimate import exact, largest
 from krogh.lab.experiment import Measures
-from krogh.networks.machines.checks import check_machine
 from krogh.networks.machines.compiled import ADDERS, Kind, compile_machine
 from krogh.networks.machines.running import machine_hidden
 from krogh.programs.machines.library import library_names, library_steps, load_machine, random_machine, short_words
@@ -249,9 +248,9 @@ def _row(case: Case, adder: Any, attention: Kind) -> dict[str, Any]:
     words, steps = (case.words, case.steps) if hard else (case.soft_words, case.soft_steps)
     compiled = compile_machine(machine, steps, input_length=max(map(len, words)), adder=adder, attention=attention)
     if hard:
-        check = check_machine(compiled, words)
-        deviation = 0.0 if check.binary else np.nan
-        faults = (check.mismatches, check.wrong_outputs, deviation, check.score_gap)
+        details = compiled.check(words).details
+        deviation = 0.0 if details["binary"] else np.nan
+        faults = (details["mismatches"], details["wrong_outputs"], deviation, details["score_gap"])
     else:
         run = simulate(compiled, words)
         wrong = int(np.sum(np.abs(run.output - run.label) > 1e-6))

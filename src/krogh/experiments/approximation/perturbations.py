@@ -22,8 +22,7 @@ from krogh.lab.estimate import exact, largest
 from krogh.lab.experiment import Measures
 from krogh.networks.circuits import CompiledCircuit, compile_circuit
 from krogh.networks.machines.compiled import CompiledMachine, compile_machine
-from krogh.networks.margins.attack import attack, trial_perturbations
-from krogh.networks.margins.report import certify, subject_of
+from krogh.networks.margins.attack import Effort, attack, trial_perturbations
 from krogh.networks.margins.search import Scan
 from krogh.programs.circuits.circuit import Circuit
 from krogh.programs.circuits.generators import adder, and_ladder, comparator, majority, parity_circuit, random_circuit
@@ -219,12 +218,9 @@ def _row(name: str, network: CompiledCircuit | CompiledMachine, inputs: Any, set
         getattr(settings, prefix + word) for word in ("random", "adversarial", "restarts", "refinements")
     )
     output = network.network.outputs - 1 if isinstance(network, CompiledCircuit) else 0
-    subject, certificate = subject_of(network, inputs, output), certify(network)
+    subject, certificate = network.subject(inputs, output), network.certificate()
     tried = trial_perturbations(
-        subject.output,
-        subject.parameters,
-        subject.inputs,
-        subject.labels,
+        subject,
         settings.share * certificate.value,
         random=random,
         adversarial=adversarial,
@@ -236,8 +232,7 @@ def _row(name: str, network: CompiledCircuit | CompiledMachine, inputs: Any, set
             subject.parameters,
             x,
             y,
-            restarts=restarts,
-            refinements=refinements,
+            effort=Effort(restarts, refinements),
             scan=Scan(low=certificate.value / 10, ratio=1.5),
             seed=settings.seed + place,
         )

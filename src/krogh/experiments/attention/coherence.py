@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, f
 from krogh.lab.estimate import largest, least
 from krogh.lab.experiment import Measures
 from krogh.networks.sparse_functions import head_alone
-from krogh.networks.sparse_heads import sparse_head, sufficient_dimension
+from krogh.networks.sparse_heads import HeadOptions, sparse_head, sufficient_dimension
 from krogh.tasks.bases import RESERVED, basis
 from krogh.theory.numerics import softmax
 
@@ -185,12 +185,12 @@ def _row(settings: Settings, dimension: int, seed: int, mode: Any, multiple: flo
     T, s = settings.length, settings.s
     support = tuple(range(s))
     common: Any = {"dimension": dimension, "basis_seed": seed, "exact": False}
-    own = sparse_head("det_single", T, support, **common)
+    own = sparse_head("det_single", T, support, HeadOptions(**common))
     R = multiple * own.strength
     head = head_alone(T, support=support, head="det_single", mode=mode, strength=R, **common)
     target = np.where(np.arange(T) < s, 1 / s, 0.0)
-    x = np.where(attention_of(head.params) >= target, 1.0, -1.0)[None]
-    error = float(np.abs(head.outputs(x)[0] - x[0] @ target))
+    x = np.where(attention_of(head.parameters) >= target, 1.0, -1.0)[None]
+    error = float(np.abs(head.run(x)[0] - x[0] @ target))
     delta = own.coherence
     if mode == "printed":
         log_bound = math.log(2 * T) - R * (1 - 2 * s * delta)
@@ -209,7 +209,7 @@ def _row(settings: Settings, dimension: int, seed: int, mode: Any, multiple: flo
     }
 
 
-def attention_of(params: dict[str, np.ndarray]) -> np.ndarray:
+def attention_of(params: Mapping[str, np.ndarray]) -> np.ndarray:
     """What the first head attends to among the positions, the same whatever the bits; shape [T]."""
     query = params["cls"] @ params["Q"][0]
     rows = np.concatenate([params["E"][0] + params["P"], params["cls"][None]])

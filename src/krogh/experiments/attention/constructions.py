@@ -25,7 +25,7 @@ from krogh.networks.handmade import Construction
 from krogh.networks.memoriser import memoriser
 from krogh.networks.sparse_functions import EXACT, averaging, categorical_function, general, head_alone, symmetric
 from krogh.networks.sparse_functions import norms as frobenius_norms
-from krogh.networks.sparse_heads import KINDS, Mode, sparse_head
+from krogh.networks.sparse_heads import KINDS, HeadOptions, Mode, sparse_head
 from krogh.theory.attention.limits import construction_norms
 from krogh.theory.prediction import Variant
 
@@ -334,7 +334,7 @@ def _strength(settings: Settings, head: Any, length: int, support: tuple[int, ..
     """R, where it is not the lemma's own."""
     if settings.strength == 1:
         return None
-    return settings.strength * sparse_head(head, length, support, mode=settings.mode).strength  # type: ignore[arg-type]
+    return settings.strength * sparse_head(head, length, support, HeadOptions(mode=settings.mode)).strength  # type: ignore[arg-type]
 
 
 def head_rows(settings: Settings) -> Iterator[Row]:
@@ -417,7 +417,7 @@ def long_rows(settings: Settings) -> Iterator[Row]:
     for head, length in itertools.product(settings.heads, settings.long):
         network = _representation(settings, head, length, _support(length, settings.s), _labels(head, settings.s))
         error = network.check().largest_error if length in settings.sampled else None
-        sizes = frobenius_norms(network.params)
+        sizes = frobenius_norms(network.parameters)
         for name, predicted in _predicted(head, length, settings.s).items():
             yield head, length, settings.s, name, sizes[name], predicted, error
 
@@ -432,7 +432,7 @@ def growth_rows(settings: Settings) -> Iterator[Row]:
     """Norms of the ReLUs against s: those of the memoriser of the head's points, whatever T."""
     for head, s in itertools.product(settings.heads, settings.growth):
         points = sparse_head(head, s, tuple(range(s)))  # type: ignore[arg-type]
-        sizes = frobenius_norms(memoriser(points.points(), np.asarray(_labels(head, s)), points.gamma / 4).params)
+        sizes = frobenius_norms(memoriser(points.points(), np.asarray(_labels(head, s)), points.gamma / 4).parameters)
         predicted = _predicted(head, s, s)
         yield from ((head, s, s, name, sizes[name], predicted[name], None) for name in RELUS)
 

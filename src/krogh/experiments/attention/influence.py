@@ -173,7 +173,7 @@ def _enumerated(settings: Settings) -> pl.DataFrame:
 
 
 def _of_bits(head: Construction, bits: np.ndarray) -> np.ndarray:
-    return head.outputs(1 - 2 * bits)
+    return head.run(1 - 2 * bits)
 
 
 def _name(score: float | None) -> str:
@@ -184,12 +184,12 @@ def _flips(head: Construction, length: int, s: int) -> tuple[float, float]:
     """The largest change of the output when a relevant bit is flipped, and when an irrelevant one is (NaN: none)."""
     random = np.random.default_rng(length)
     x = np.concatenate([np.ones((1, length)), -np.ones((1, length)), random.choice([-1.0, 1.0], (FLIPPED - 2, length))])
-    before = head.outputs(x)
+    before = head.run(x)
     changes = []
     for place in (int(random.integers(s)), length - 1):
         moved = x.copy()
         moved[:, place] *= -1
-        changes.append(float(np.abs(head.outputs(moved) - before).max()))
+        changes.append(float(np.abs(head.run(moved) - before).max()))
     return changes[0], changes[1] if length > s else math.nan
 
 

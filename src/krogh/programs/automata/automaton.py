@@ -199,6 +199,21 @@ def words_of_length(symbols: int, length: int) -> Int32[np.ndarray, "words lengt
     return (np.arange(symbols**length)[:, None] // powers[None, :] % symbols).astype(np.int32)
 
 
+def sample_word(automaton: Automaton, length: int, label: bool, seed: int = 0) -> list[int] | None:
+    """A random word of a length that is in the language, or that is not; None where there is none."""
+    can = [automaton.final == label]  # can[k][q]: whether k more symbols can lead from q to a word with the label
+    for _ in range(length):
+        can.append(can[-1][automaton.transitions].any(axis=1))
+    state, word, rng = automaton.start, [], np.random.default_rng(seed)
+    if not can[length][state]:
+        return None
+    for left in range(length - 1, -1, -1):
+        choices = np.flatnonzero(can[left][automaton.transitions[state]])
+        word.append(int(rng.choice(choices)))
+        state = int(automaton.transitions[state, word[-1]])
+    return word
+
+
 def listed(alphabet: Sequence[str]) -> str:
     """An alphabet for a message: as one word where symbols are single characters."""
     single = all(len(symbol) == 1 for symbol in alphabet)

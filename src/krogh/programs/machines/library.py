@@ -27,7 +27,7 @@ import numpy as np
 import yaml
 
 from krogh.errors import KroghError, require, require_integer, unknown
-from krogh.programs.machines.files import Source, is_nothing, machine_fields, no_such, parse_machine, read_machine
+from krogh.programs.machines.files import Source, is_nothing, machine_fields, no_such, parse_machine, read_text
 from krogh.programs.machines.machine import TAPES, Machine, Word
 from krogh.programs.machines.running import run
 
@@ -97,15 +97,30 @@ def _line(where: Source, node: yaml.Node) -> str:
 SUFFIXES = (".yaml", ".yml")
 
 
+class MachineFile(NamedTuple):
+    """What a file holds: a machine, examples, and the sentence that its comments begin with."""
+
+    machine: Machine
+    examples: tuple[Example, ...]
+    summary: str
+
+
 def load_machine(path_or_name: str | Path, missing: str | None = None) -> Machine:
     """A machine from a file, or from the library by name.
 
     `missing` ("refuse", "reject" or "halt") says what a missing transition means where the file does not.
     """
-    path = Path(path_or_name)
-    if path.suffix.lower() in SUFFIXES or path.is_file():
-        return read_machine(path, missing)
-    return parse_machine(_text(str(path_or_name)), f"{path_or_name}.yaml", missing)
+    return load_machine_file(path_or_name, missing).machine
+
+
+def load_machine_file(path_or_name: str | Path, missing: str | None = None) -> MachineFile:
+    """A machine with the examples and the summary of its file, which is one of the user's or of the library."""
+    path, source = Path(path_or_name), str(path_or_name)
+    own = path.suffix.lower() in SUFFIXES or path.is_file()
+    text, source = (read_text(path), source) if own else (_text(source), f"{source}.yaml")
+    comments = itertools.takewhile(lambda line: line[:1] == "#", text.splitlines())
+    summary = " ".join(line.lstrip("# ").rstrip() for line in comments).partition(". ")[0].rstrip(".")
+    return MachineFile(parse_machine(text, source, missing), parse_examples(text, source), summary)
 
 
 @functools.cache

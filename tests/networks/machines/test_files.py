@@ -11,8 +11,9 @@ import safetensors.numpy
 from safetensors import safe_open
 
 from krogh.errors import KroghError
+from krogh.networks.handmade import load
 from krogh.networks.machines.checks import check_machine
-from krogh.networks.machines.compiled import compile_machine, load_machine_weights, save_machine_weights
+from krogh.networks.machines.compiled import compile_machine
 from krogh.programs.machines.library import load_machine
 
 
@@ -26,8 +27,8 @@ from krogh.programs.machines.library import load_machine
 )
 def test_a_file_holds_all_that_is_needed(tmp_path, name, options):
     compiled = compile_machine(load_machine(name), 25, **options)
-    path = save_machine_weights(compiled, tmp_path / "weights.safetensors")
-    loaded = load_machine_weights(path)
+    path = compiled.save(tmp_path / "weights.safetensors")
+    loaded = load(path)
     assert loaded.machine == compiled.machine
     for field in ("steps", "input_length", "bits", "adder", "correction", "inverse_temperature", "layer_names"):
         assert getattr(loaded, field) == getattr(compiled, field), field
@@ -43,8 +44,8 @@ def test_a_file_holds_all_that_is_needed(tmp_path, name, options):
 def test_the_weights_are_the_file_s_own(tmp_path):
     compiled = compile_machine(load_machine("parity"), 5)
     turned = dataclasses.replace(compiled, parameters=compiled.parameters | {"cls": -compiled.parameters["cls"]})
-    loaded = load_machine_weights(save_machine_weights(turned, tmp_path / "w.safetensors"))
-    assert check_machine(loaded, ["1"]).wrong_outputs == 1
+    loaded = load(turned.save(tmp_path / "w.safetensors"))
+    assert check_machine(loaded, ["1"]).details["wrong_outputs"] == 1
 
 
 def rewritten(path, change):
@@ -62,31 +63,15 @@ def rewritten(path, change):
     [
         (lambda tensors, header: tensors.pop("cls"), "parameter 'cls' should have the shape"),
         (lambda tensors, header: tensors.pop("E.data"), "damaged: 'E.data'"),
-        (lambda tensors, header: header.pop("steps"), "damaged: 'steps'"),
-        (lambda tensors, header: header.update(kind="circuit"), "kind='circuit'"),
-        (lambda tensors, header: header.update(bits=9), "should have the shape"),
-        (lambda tensors, header: header["machine"].update(start=77), "start holds state numbers"),
+        (lambda tensors, header: header["recipe"].pop("steps"), "damaged: 'steps'"),
+        (lambda tensors, header: header.update(kind="engine"), "kind='engine'"),
+        (lambda tensors, header: header["recipe"].update(bits=9), "should have the shape"),
+        (lambda tensors, header: header["recipe"]["machine"].update(start=77), "start holds state numbers"),
         (lambda tensors, header: tensors.update({"E.indices": 99 + tensors["E.indices"]}), "damaged"),
     ],
 )
 def test_damaged_files_are_refused_by_name(tmp_path, change, message):
-    path = save_machine_weights(compile_machine(load_machine("parity"), 5), tmp_path / "w.safetensors")
+    path = compile_machine(load_machine("parity"), 5).save(tmp_path / "w.safetensors")
     with pytest.raises(KroghError, match=message) as caught:
-        load_machine_weights(rewritten(path, change))
+        load(rewritten(path, change))
     assert "w.safetensors" in str(caught.value)
-
-
-def test_other_files_are_refused(tmp_path):
-    with pytest.raises(KroghError, match="no file"):
-        load_machine_weights(tmp_path / "nothing.safetensors")
-    (tmp_path / "text.safetensors").write_text("not tensors")
-    with pytest.raises(KroghError, match="cannot be read as safetensors"):
-        load_machine_weights(tmp_path / "text.safetensors")
-    safetensors.numpy.save_file({"a": np.zeros(2)}, tmp_path / "other.safetensors")
-    with pytest.raises(KroghError, match="holds no compiled machine: its header says kind=None"):
-        load_machine_weights(tmp_path / "other.safetensors")
-    compiled = compile_machine(load_machine("parity"), 5)
-    with pytest.raises(KroghError, match=r"written to a file; got .*weights\.safetensors"):
-        save_machine_weights(compiled, tmp_path)
-    with pytest.raises(KroghError, match="cannot be written"):
-        save_machine_weights(compiled, tmp_path / "missing" / "w.safetensors")

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from krogh.errors import KroghError
-from krogh.networks.machines.compiled import UNCLEAR, compile_machine
-from krogh.networks.machines.layout import binary, reference_bits
+from krogh.networks.machines.compiled import compile_machine
+from krogh.networks.machines.layout import UNCLEAR, binary, reference_bits
 from krogh.programs.machines.library import load_machine
 from krogh.programs.machines.machine import Machine
 
@@ -143,26 +143,21 @@ def test_the_temperature_of_soft_attention():
     assert soft.attention == "soft" and soft.inverse_temperature == pytest.approx(math.log(3 * 42))
     longer = compile_machine(machine, 40, attention="soft", input_length=99)
     assert longer.inverse_temperature == pytest.approx(math.log(3 * 100))
-    assert compile_machine(machine, 40, attention="soft", inverse_temperature=9).inverse_temperature == 9.0
+    assert compile_machine(machine, 40, attention=9).inverse_temperature == 9.0
     assert compile_machine(machine, 40).attention == "hard"
-    with pytest.raises(KroghError, match=r"must be positive; got -1\.0"):
-        compile_machine(machine, 40, attention="soft", inverse_temperature=-1)
-    with pytest.raises(KroghError, match="hard attention has no inverse_temperature"):
-        compile_machine(machine, 40, inverse_temperature=3.0)
+    with pytest.raises(KroghError, match="must be positive; got attention=-1"):
+        compile_machine(machine, 40, attention=-1)
 
 
-def test_a_machine_that_needs_more_steps_is_refused_with_their_number():
+def test_words_decide_how_long_the_input_may_be_and_are_tried():
     counter = load_machine("counter")
-    with pytest.raises(KroghError, match=r"T = 10 is too small.*'#000'.*it needs 31 steps"):
-        compile_machine(counter, 10, words=["#0", "#000"])
-    with pytest.raises(KroghError, match=r"T = 10 is too small.*nor within 100"):
-        compile_machine(counter, 10, words=["#000000"])
-    allowed = compile_machine(counter, 10, words=["#000"], unfinished=True)
-    assert allowed.steps == 10
     exact = compile_machine(counter, 31, words=["#000"])
-    assert exact.input_length == 32
-    wide = compile_machine(counter, 31, words=["#000" + "0" * 60], unfinished=True)
+    assert exact.input_length == 32 and exact.words == ("#000",)
+    wide = compile_machine(counter, 31, words=["#000" + "0" * 60])
     assert wide.input_length == 64
+    assert wide.trying(["#", "#" + "0" * 64]).words == (*wide.words, "#"), "one that is too long is left out"
+    tried = [counter.decode(run.word) for run in exact.trials.runs]
+    assert tried[0] == "#000" and len(set(tried)) == len(tried) and "" in tried
 
 
 @pytest.mark.parametrize(

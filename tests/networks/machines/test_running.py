@@ -104,6 +104,11 @@ def test_methods():
         run_machine(compiled, [])
 
 
+def outputs_of(compiled, words):
+    """The outputs on words as a function of the parameters."""
+    return lambda parameters: machine_output(compiled, parameters, *compiled.tokens(words))
+
+
 def test_other_weights_of_the_same_shapes():
     """Small perturbations of all weights are rounded away by the correction, large ones are not."""
     compiled = compile_machine(load_machine("parity"), 4)
@@ -111,7 +116,7 @@ def test_other_weights_of_the_same_shapes():
     weights = compiled.dense_parameters()
     noise = {name: random.normal(size=value.shape) for name, value in weights.items()}
     size = np.sqrt(sum((value**2).sum() for value in noise.values()))
-    program = jax.jit(lambda parameters: machine_output(parameters, compiled, words), compiler_options=QUICK)
+    program = jax.jit(outputs_of(compiled, words), compiler_options=QUICK)
     with double_precision():
         np.testing.assert_array_equal(program(weights), [1.0, -1.0, -1.0])
         for norm, holds in ((0.1, True), (300.0, False)):
@@ -127,7 +132,7 @@ def test_derivatives_of_a_corrected_network(attention):
     compiled = compile_machine(load_machine("parity"), 4, attention=attention)
     words = ["1", "11", ""]
     with double_precision():
-        slopes = jax.jit(jax.grad(lambda p: jnp.sum(machine_output(p, compiled, words))))(compiled.dense_parameters())
+        slopes = jax.jit(jax.grad(lambda p: jnp.sum(outputs_of(compiled, words)(p))))(compiled.dense_parameters())
         accept, reject = compiled.layout["st"][[2, 3]]
         classifier = np.asarray(slopes.pop("cls"))
         np.testing.assert_allclose(classifier[[accept, reject]], [1.0, 2.0], atol=1e-12)
@@ -145,10 +150,10 @@ def test_short_floats(dtype, attention):
     words = ["", "1", "0110", "010", "00100"]
     compiled = compile_machine(load_machine("palindrome"), 25, attention=attention)
     weights = {name: jnp.asarray(value, dtype) for name, value in compiled.dense_parameters().items()}
-    outputs = jax.jit(lambda parameters: machine_output(parameters, compiled, words))(weights)
+    outputs = jax.jit(outputs_of(compiled, words))(weights)
     assert outputs.dtype == dtype
     np.testing.assert_array_equal(np.sign(np.asarray(outputs, np.float64)), [1, 1, 1, 1, 1])
-    rejected = jax.jit(lambda parameters: machine_output(parameters, compiled, ["01", "110"]))(weights)
+    rejected = jax.jit(outputs_of(compiled, ["01", "110"]))(weights)
     np.testing.assert_array_equal(np.sign(np.asarray(rejected, np.float64)), [-1, -1])
 
 

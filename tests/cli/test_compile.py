@@ -6,22 +6,24 @@ import json
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from krogh import cli
-from krogh.cli import compiling
-from krogh.cli import compiling as compiled_report
-from krogh.cli.compile import Wanted
-from krogh.networks.automata import load_automaton_weights
+from krogh.cli import networks
+from krogh.networks.automata import CompiledAutomaton
+from krogh.networks.compiled import Work
+from krogh.networks.handmade import Checked, load
 from krogh.networks.machines.checks import TraceRow
-from krogh.networks.machines.compiled import load_machine_weights
-from krogh.networks.relu import load_network
-from krogh.programs.automata.automaton import words_of_length
+from krogh.networks.margins import report
+from krogh.networks.margins.attack import Effort
+from krogh.programs.automata.automaton import sample_word, words_of_length
 from krogh.programs.automata.regex import from_regex
 from krogh.programs.circuits.files import save_circuit
 from krogh.programs.circuits.generators import multiplier
+from krogh.programs.machines import running
 from krogh.programs.machines.library import library_names
 
 HALF_ADDER = """\
@@ -97,17 +99,18 @@ def test_help_imports_neither_jax_nor_numpy(arguments):
 
 def test_compile_circuit(krogh, tmp_path):
     found = answer(krogh, "compile", "circuit", "half.circuit", "--check", "--margin", *QUICK, "--out", "w.safetensors")
-    assert found["compiled"] == "circuit" and found["name"] == "half-adder"
+    assert found["kind"] == "circuit" and found["name"] == "half-adder"
     size = found["size"]
     assert (size["q"], size["layers"], size["depth"], size["width"]) == (4, 13, 12, 6)
-    assert found["check"] == {"holds": True, "inputs": 4, "exhaustive": True, "worst": 0.0, "proved": True}
+    checked = {"holds": True, "inputs": 4, "exhaustive": True, "largest_error": 0.0, "proved": True, "floats": 4}
+    assert found["check"] == checked
     margin = found["margin"]
     assert 0 < margin["lower"] < margin["upper"] and margin["theorem"] <= margin["lower"]
     assert margin["certified_for"] == "all binary inputs" and {one["label"] for one in margin["attacked"]} == {0, 1}
-    network = load_network("w.safetensors")
+    network = load("w.safetensors")
     bits = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     assert network.run(bits).tolist() == [[-1, -1], [1, -1], [1, -1], [-1, 1]]
-    assert network.one_norm == size["one_norm"]
+    assert network.size == size
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "even.yaml",
         "half.circuit",
@@ -142,16 +145,16 @@ def test_compile_machine(krogh):
     found = answer(krogh, "compile", "machine", "ones.yaml", "--steps", 5, "--check", "--out", "w.safetensors")
     checked = found["check"]
     # The words of up to 6 ones (T + 1 letters), among them the default input and the example; those of 5 are not done.
-    assert checked["holds"] and checked["words"] == 7 and checked["all_up_to_length"] == 6 and checked["exhaustive"]
+    assert checked["holds"] and checked["inputs"] == 7 and checked["all_up_to_length"] == 6 and checked["exhaustive"]
     assert checked["mismatches"] == 0 and checked["score_gap"] == 1.0 and checked["binary"] and checked["halted"] == 5
-    loaded = load_machine_weights("w.safetensors")
+    loaded = load("w.safetensors")
     assert loaded.machine.name == "ones" and loaded.steps == 5 and loaded.depth == found["size"]["layers"]
 
 
 @pytest.mark.parametrize("options", [(), ("--adder", "ripple"), ("--no-correction",), ("--soft",)])
 def test_compile_machine_of_the_library_in_every_way(krogh, options):
     found = answer(krogh, "compile", "machine", "parity", "--steps", 6, "--input-length", 5, "--check", *options)
-    assert found["check"]["holds"] and found["check"]["words"] == 63 and found["check"]["halted"] == 63
+    assert found["check"]["holds"] and found["check"]["inputs"] == 63 and found["check"]["halted"] == 63
     assert ("soft" in found["statement"]) == ("--soft" in options)
     assert ("without correction" in found["statement"]) == ("--no-correction" in options)
     assert (found["size"]["layers"] > 20) == ("ripple" in options)
@@ -162,9 +165,9 @@ def test_inputs_and_unfinished_runs(krogh):
     code, _, err = krogh(*late)
     assert code == 2 and "T = 4 is too small" in err and "it needs 10 steps" in err
     found = answer(krogh, *late, "--unfinished", "--check")
-    assert found["check"]["holds"] and found["check"]["halted"] < found["check"]["words"]
+    assert found["check"]["holds"] and found["check"]["halted"] < found["check"]["inputs"]
     found = answer(krogh, "compile", "machine", "parity", "--steps", 9, "--input", "11111111", "--check")
-    assert found["check"]["holds"] and found["check"]["words"] == 128, "127 up to length 6, and the one asked for"
+    assert found["check"]["holds"] and found["check"]["inputs"] == 128, "127 up to length 6, and the one asked for"
 
 
 def test_the_margin_of_a_machine_is_bounded_on_a_word_of_each_kind(krogh, monkeypatch):
@@ -172,14 +175,14 @@ def test_the_margin_of_a_machine_is_bounded_on_a_word_of_each_kind(krogh, monkey
     tried = []
 
     def attack(output, parameters, x, y, **effort):
-        tried.append((y, effort["restarts"], effort["refinements"]))
+        tried.append((y, effort["effort"]))
         return type("Attack", (), {"radius": 0.5 + y})
 
-    monkeypatch.setattr(compiled_report, "attack", attack)
+    monkeypatch.setattr(report, "attack", attack)
     margin = answer(krogh, "compile", "machine", "parity", "--steps", 6, "--margin")["margin"]
     assert 0 < margin["lower"] < 0.01 and margin["upper"] == 0.5
     assert [one["input"] for one in margin["attacked"]] == ["'10110'", "''"]
-    assert tried == [(1, 2, 0), (0, 2, 0)]
+    assert tried == [(1, Effort(2, 0, 0)), (0, Effort(2, 0, 0))]
 
 
 def test_words_on_which_a_machine_leaves_its_tape_are_not_checked(krogh, tmp_path):
@@ -188,9 +191,9 @@ def test_words_on_which_a_machine_leaves_its_tape_are_not_checked(krogh, tmp_pat
     )
     (tmp_path / "left.yaml").write_text(f"input: '0'\n{text}")
     found = answer(krogh, "compile", "machine", "left.yaml", "--steps", 3, "--check")["check"]
-    assert found["holds"] and found["words"] == found["halted"] == found["all_up_to_length"] and found["left_out"] == 1
+    assert found["holds"] and found["inputs"] == found["halted"] == found["all_up_to_length"] and found["left_out"] == 1
     assert (
-        "all up to length 4 but 1 on which it would leave its tape"
+        "all words up to length 4 but 1 on which it would leave its tape"
         in krogh("compile", "machine", "left.yaml", "--steps", 3, "--check")[1]
     )
     (tmp_path / "off.yaml").write_text(text.replace("R: accept", "L: go"))
@@ -198,6 +201,23 @@ def test_words_on_which_a_machine_leaves_its_tape_are_not_checked(krogh, tmp_pat
     assert code == 2 and "moves off the left end of its tape on all words tried; give one with --input" in err
     code, _, err = krogh("compile", "machine", "off.yaml", "--steps", 3, "--check", "--input", "01")
     assert code == 2 and "step 2, in state 'go'" in err
+
+
+def test_a_machine_s_file_is_read_once_and_its_words_are_followed_once(krogh, monkeypatch):
+    followed, read = [], []
+    whole, text = running.Configuration.__init__, Path.read_text
+
+    def follow(self, machine, word):
+        followed.append(machine.decode(machine.encode(word)))
+        whole(self, machine, word)
+
+    monkeypatch.setattr(running.Configuration, "__init__", follow)
+    monkeypatch.setattr(Path, "read_text", lambda path, *rest, **kw: read.append(path.name) or text(path, *rest, **kw))
+    found = answer(krogh, "compile", "machine", "parity", "--steps", 6, "--input-length", 5, "--check", "--unfinished")
+    assert sorted(followed) == sorted(set(followed)) and len(followed) == found["check"]["inputs"] == 63
+    followed.clear()
+    assert krogh("trace", "machine", "parity", "101")[0] == 0 and followed == ["101"]
+    assert [name for name in read if name.endswith(".yaml")] == ["parity.yaml"] * 2, "once by each command"
 
 
 def test_list_machines(krogh):
@@ -217,7 +237,7 @@ def test_list_machines(krogh):
 def test_compile_regex(krogh, options):
     found = answer(krogh, "compile", "regex", "(0*10*1)*0*", "--check", "--margin", *QUICK, "--out", "w", *options)
     checked = found["check"]
-    assert checked["holds"] and checked["exhaustive"] and checked["steps"] == 10 and checked["worst"] == 0.0
+    assert checked["holds"] and checked["exhaustive"] and checked["steps"] == 10 and checked["largest_error"] == 0.0
     assert checked["inputs"] == 2**15 - 1 + 1000 and checked["all_up_to_length"] == 14
     assert found["size"]["width"] == 5 and found["size"]["layers_per_symbol"] == (3 if options else 1)
     assert 0 < found["margin"]["lower"] < (found["margin"]["upper"] or 100)
@@ -227,16 +247,16 @@ def test_compile_regex(krogh, options):
         assert len(one["input"]) == 12 and one["label"] == (one["input"].count("1") % 2 == 0)
     words = words_of_length(2, 6)
     expected = np.where(from_regex("(0*10*1)*0*").accept(words), 1.0, -1.0)
-    assert np.array_equal(load_automaton_weights("w").run(words), expected)
+    assert np.array_equal(load("w").run(words), expected)
 
 
 def test_compile_regex_to_attention(krogh):
     found = answer(krogh, "compile", "regex", "(0*10*1)*0*", "--length", 5, "--check", "--margin", *QUICK, "--out", "w")
     assert found["check"] == {
-        "holds": True, "inputs": 32, "exhaustive": True, "worst": found["check"]["worst"], "counts": 6,
+        "holds": True, "inputs": 32, "exhaustive": True, "largest_error": found["check"]["largest_error"], "counts": 6,
     }  # fmt: skip
-    assert found["check"]["worst"] < 1e-12 and found["margin"]["lower"] > 0
-    assert load_automaton_weights("w").length == 5
+    assert found["check"]["largest_error"] < 1e-12 and found["margin"]["lower"] > 0
+    assert load("w").length == 5
     assert found["margin"]["certified_for"] == "all words of 5 symbols"
 
 
@@ -254,12 +274,12 @@ def test_compile_automaton_from_a_file(krogh):
 
 def test_words_of_a_kind_and_a_length():
     automaton = from_regex("(01)*")
-    assert compiling.word_of(automaton, True, 6) == [0, 1] * 3 and compiling.word_of(automaton, True, 5) is None
+    assert sample_word(automaton, 6, True) == [0, 1] * 3 and sample_word(automaton, 5, True) is None
     for length in (0, 1, 7):
-        word = compiling.word_of(automaton, False, length)
+        word = sample_word(automaton, length, False)
         assert (word is None) == (length == 0) and (word is None or len(word) == length)
         assert word is None or not automaton.accept(np.array([word]))[0]
-    assert compiling.word_of(from_regex("0*"), False, 4) is None
+    assert sample_word(from_regex("0*"), 4, False) is None
 
 
 # --- traces -------------------------------------------------------------------------------------------------
@@ -305,7 +325,7 @@ def test_trace_as_json(krogh):
 def test_a_difference_is_shown_and_fails(krogh, monkeypatch):
     from krogh.cli import tracing
 
-    def wrong(compiled, word, **options):
+    def wrong(compiled, run, **options):
         return [
             TraceRow(0, "[1]", "go", "1", 1, "go", "1", 1, True),
             TraceRow(1, "[1]", "go", "1", 2, "?", "1", 2, False),
@@ -321,9 +341,7 @@ def test_a_difference_is_shown_and_fails(krogh, monkeypatch):
 
 
 def test_a_check_that_fails_exits_with_1(krogh, monkeypatch):
-    from krogh.networks.automata import AutomatonCheck
-
-    monkeypatch.setattr(compiling, "check_automaton", lambda compiled: AutomatonCheck(False, 1, 1, 0, 0, 0.5))
+    monkeypatch.setattr(CompiledAutomaton, "check", lambda network: Checked(False, 1, False, 0.5, "outputs on a word"))
     code, out, _ = krogh("compile", "regex", "01", "--check")
     assert code == 1 and "FAILS: " in out and "largest error 0.5" in out
     code, out, _ = krogh("compile", "regex", "01", "--check", "--json")
@@ -403,30 +421,30 @@ def test_traces_that_cannot_be_shown(krogh, arguments, expected):
 
 
 def test_a_line_says_what_takes_long(capsys, monkeypatch):
-    monkeypatch.setattr(compiled_report, "WAIT", 0.01)
-    with compiled_report.working("counting sheep"):
+    monkeypatch.setattr(networks, "WAIT", 0.01)
+    with networks.working("counting sheep"):
         time.sleep(0.3)
     assert capsys.readouterr().err == "krogh: counting sheep ...\n"
-    with compiled_report.working("nothing"):
+    with networks.working("nothing"):
         pass
     time.sleep(0.05)
     assert capsys.readouterr().err == ""
 
 
 def test_numbers_for_people():
-    shown = [compiled_report.number(value) for value in (3, 12345.0, 0.0012345678, 1e20, float("inf"), None, 0.0)]
+    shown = [networks.number(value) for value in (3, 12345.0, 0.0012345678, 1e20, float("inf"), None, 0.0)]
     assert shown == ["3", "12,345", "0.00123457", "1e+20", "inf", "none", "0"]
 
 
 def test_how_thorough_an_attack_is():
     def effort(entries: int, passes: int = 1, layers: int = 3, **asked):
-        network = compiled_report.Compiled("", "", None, "", {}, layers, entries, passes, None, None, None)
-        return compiled_report.chosen_effort(network, Wanted(margin=True, **asked))
+        return report.affordable_effort(Work(layers, entries, passes), **asked)
 
-    assert effort(50) == effort(5, 10) == (12, 60, 12)
-    assert effort(100_000) == (3, 6, 0) and effort(400_000, 9) == (2, 0, 0)
+    assert effort(50) == effort(5, 10) == Effort(12, 60, 12)
+    assert effort(100_000) == Effort(3, 6, 0) and effort(400_000, 9) == Effort(2, 0, 0)
     assert effort(10**7) is None and effort(50, layers=301) is None
-    assert effort(10**7, restarts=4) == (4, 60, 12) and effort(50, refinements=0, layers=999) == (12, 0, 0)
+    assert effort(10**7, restarts=4) == Effort(4, 60, 12)
+    assert effort(50, refinements=0, layers=999) == Effort(12, 0, 0)
     with pytest.raises(
         ValueError, match="has 100,000,000 parameters as full matrices; at most 16,777,216 are attacked"
     ):

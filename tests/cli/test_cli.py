@@ -19,7 +19,7 @@ from polars.testing import assert_frame_equal
 from krogh import cli
 from krogh.registry import EXPERIMENTS
 
-PLUGIN = Path(__file__).parent / "plugin"
+PLUGIN = Path(__file__).parents[1] / "plugin"
 SMALL = ("--set", "widths=8", "--set", "seeds=4", "--set", "budget=40")
 
 
@@ -142,9 +142,18 @@ def test_predict(krogh):
 def test_construct(krogh, tmp_path):
     code, out, _ = krogh("construct", "parity/relu", "n=6", "support=1,4", "--json", "--out", "relu.safetensors")
     found = json.loads(out)
-    assert code == 0 and found["holds"] is True and found["inputs_checked"] == 64
+    assert code == 0 and found["check"]["holds"] is True and found["check"]["inputs"] == 64
     assert [path.name for path in tmp_path.iterdir()] == ["relu.safetensors"]
-    assert krogh("construct", "parity/relu", "n=6", "support=1,4")[0] == 0
+    assert (found["kind"], found["name"]) == ("construction", "parity/relu") and found["size"]["width"] == 3
+    code, out, _ = krogh("construct", "parity/relu", "n=6", "support=1,4", "--out", "relu.safetensors")
+    lines = dict(line.split(None, 1) for line in out.splitlines())
+    assert code == 0 and list(lines) == ["construction", "statement", "size", "check", "written"]
+    assert lines["check"] == "holds: outputs on all 64 inputs, largest error 0"
+
+
+def test_a_construction_that_does_not_hold_exits_with_1(krogh):
+    code, out, _ = krogh("construct", "parity/relu", "n=6", "k=2", "variant=printed", "multiple=2")
+    assert code == 1 and "FAILS: " in out
 
 
 # --- running ------------------------------------------------------------------------------------------------

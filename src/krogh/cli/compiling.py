@@ -7,7 +7,6 @@ What `krogh compile` says of a network, whatever it was compiled from: size, che
 
 from __future__ import annotations
 
-import importlib.resources
 import json
 import math
 import threading
@@ -37,7 +36,7 @@ from krogh.programs.automata.automaton import Automaton
 from krogh.programs.automata.files import load_automaton
 from krogh.programs.automata.regex import from_regex
 from krogh.programs.circuits.files import load_circuit
-from krogh.programs.machines.library import library_names, load_machine, parse_examples
+from krogh.programs.machines.library import library_names, load_machine_file
 from krogh.programs.machines.machine import Machine
 from krogh.programs.machines.running import LeftTheTapeError, run
 
@@ -415,7 +414,8 @@ def compile_machine_file(
     wanted: Wanted,
 ) -> int:
     require(not (soft and wanted.margin), "margins are bounded for hard attention; leave out --soft or --margin")
-    machine = load_machine(file, missing)
+    source = load_machine_file(file, missing)
+    machine = source.machine
     asked = list(dict.fromkeys((*inputs, *([] if machine.default_input is None else [machine.default_input]))))
     with working(f"compiling {machine.name}"):
         compiled = compile_machine(
@@ -444,7 +444,9 @@ def compile_machine_file(
         "states": len(machine.states),
         "symbols": len(machine.alphabet),
     }
-    words = list(dict.fromkeys([*asked, *_examples_of(file, compiled)]))
+    examples = [example.word for example in source.examples]
+    fitting = [word for word in examples if len(machine.encode(word)) <= compiled.input_length]
+    words = list(dict.fromkeys([*asked, *fitting]))
     return report(
         Compiled(
             "machine",
@@ -465,14 +467,6 @@ def compile_machine_file(
 
 def _nonzeros(value: object) -> int:
     return int(np.count_nonzero(value if isinstance(value, np.ndarray) else value.data))  # type: ignore[attr-defined]
-
-
-def _examples_of(file: str, compiled: CompiledMachine) -> list[str]:
-    """The inputs of the examples that stand in a machine's file, as far as they can be read."""
-    known = file in library_names() and not Path(file).is_file()
-    text = _library_text(file) if known else Path(file).read_text(encoding="utf-8")
-    words = [example.word for example in parse_examples(text, file)]
-    return [word for word in words if len(compiled.machine.encode(word)) <= compiled.input_length]
 
 
 def _check_machine(compiled: CompiledMachine, asked: list[str]) -> Checked:
@@ -556,9 +550,9 @@ def list_machines(as_json: bool) -> int:
     """The machines of the library: what they do, how large they are."""
     found: dict[str, dict[str, Any]] = {}
     for name in library_names():
-        machine = load_machine(name)
+        machine, _, summary = load_machine_file(name)
         found[name] = {
-            "summary": _described(name),
+            "summary": summary,
             "states": len(machine.states),
             "symbols": len(machine.alphabet),
             "input": machine.default_input,
@@ -574,17 +568,3 @@ def list_machines(as_json: bool) -> int:
         table.add_row(escape(name), f"{about['states']} states", escape(str(about["summary"])))
     Console().print(table)
     return 0
-
-
-def _described(name: str) -> str:
-    """The sentence that a file of the library begins with."""
-    lines = _library_text(name).splitlines()
-    comments = [
-        line.lstrip("# ").rstrip() for line in lines[: next(i for i, line in enumerate(lines) if line[:1] != "#")]
-    ]
-    return " ".join(comments).partition(". ")[0].rstrip(".")
-
-
-def _library_text(name: str) -> str:
-    folder = importlib.resources.files("krogh.programs.machines") / "collection"
-    return (folder / f"{name}.yaml").read_text(encoding="utf-8")

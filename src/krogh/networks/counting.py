@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import KroghError, require, require_integer
 from krogh.networks.relu import HIGH, LOW, SLOPE, Affine, Array, Module, ReluNetwork, circuit_output, dense_parameters
-from krogh.programs.automata.automaton import Automaton, asymmetry, count_table, words_of_length
+from krogh.programs.automata import Automaton, asymmetry, count_table, words_of_length
 
 Words = NDArray[np.int32]
 

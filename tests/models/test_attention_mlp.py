@@ -1,4 +1,4 @@
-"""The construction network against its formula, with the tokens of `krogh.tasks.bases` where they are fixed."""
+"""The construction network against its formula, with the tokens of `head_inputs` where they are fixed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 
 from krogh.errors import KroghError
 from krogh.models.attention import MAPPINGS, READOUTS, AttentionMlp
+from krogh.networks import head_inputs as bases
 from krogh.registry import MODELS
-from krogh.tasks import Parity, bases
+from krogh.tasks import Parity
 
 TASK = Parity(n=6, k=2)
 KEY = jax.random.key(3)

@@ -48,7 +48,6 @@ from krogh.models.base import Model, Parameters, model
 from krogh.models.parts import check_initialiser, initialise_all
 from krogh.models.two_layer import require_signs
 from krogh.tasks.base import Task
-from krogh.tasks.bases import RESERVED
 from krogh.tasks.parity import Parity
 from krogh.values import structure
 
@@ -250,6 +249,8 @@ class AttentionBlocks(Model):
         return cls(embedding=16, depth=2, attention=8), Parity(n=8, k=2)
 
 
+RESERVED = 3
+"""Coordinates that are kept for E_0, E_1 and [CLS] where embeddings are fixed."""
 MAPPINGS = ("deterministic", "trainable", "bag")
 READOUTS = ("mlp", "two-layer", "scalar", "vector")
 

@@ -22,9 +22,10 @@ from krogh.errors import KroghError, require
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
 from krogh.lab.estimate import largest, least
 from krogh.lab.experiment import Measures
+from krogh.models.attention import RESERVED
+from krogh.networks.head_inputs import basis
 from krogh.networks.sparse_functions import head_alone
 from krogh.networks.sparse_heads import sparse_head, sufficient_dimension
-from krogh.tasks.bases import RESERVED, basis
 
 MODES = {"printed": figures.VERMILLION, "dual": figures.BLUE}
 ORDER_ONE = 0.5

@@ -8,19 +8,7 @@ import numpy as np
 import pytest
 
 from krogh.errors import KroghError
-from krogh.models.attention import (
-    ACTIVATIONS,
-    activation_of,
-    attend,
-    attention_head,
-    bilinear_score,
-    scalar_readout,
-    simplified_head,
-    simplified_heads,
-    transformer_layer,
-    unit_ball,
-    with_cls,
-)
+from krogh.models.attention import ACTIVATIONS, activation_of, attend, attention_head, unit_ball, with_cls
 
 T, D, K, HEADS = 6, 5, 4, 3
 RANDOM = np.random.default_rng(0)
@@ -44,6 +32,17 @@ def close(a, b) -> bool:
     return a.shape == b.shape and bool(np.all(np.abs(a - b) <= 1e-4 * (1 + np.abs(b))))
 
 
+def bilinear_score(W_QK):
+    """Score(x, z) = zᵀ W_QK x."""
+    return lambda token, context: context @ jnp.asarray(W_QK) @ token
+
+
+def simplified_head(tokens, query, W_V, W_QK) -> np.ndarray:
+    """σ(W_Vᵀ Xᵀ softmax(X W_QKᵀ z)) as a general head."""
+    head = attention_head(bilinear_score(W_QK), jax.nn.softmax, lambda token: token @ jnp.asarray(W_V), jax.nn.relu)
+    return np.asarray(head(jnp.asarray(tokens), jnp.asarray(query)))
+
+
 def test_the_general_head_mixes_values_by_normalised_scores():
     def hardest(scores):
         return (scores == jnp.max(scores)).astype(scores.dtype)
@@ -62,9 +61,9 @@ def test_the_general_head_mixes_values_by_normalised_scores():
 def test_a_layer_is_a_general_head_at_every_token(name):
     sigma = activation_of(name)
     plain = {"identity": lambda z: z, "relu": lambda z: np.maximum(z, 0), "tanh": np.tanh}[name]
-    layer = np.asarray(transformer_layer(*map(jnp.asarray, (X, Q, KEY, V, C)), sigma))
+    layer = np.asarray(sigma(attend(*map(jnp.asarray, (X, X, Q, KEY, V)))) @ C)
     head = attention_head(
-        bilinear_score(jnp.asarray(Q @ KEY.T)),
+        bilinear_score(Q @ KEY.T),
         jax.nn.softmax,
         lambda token: token @ V,
         lambda y: sigma(y) @ jnp.asarray(C),
@@ -77,36 +76,28 @@ def test_a_layer_is_a_general_head_at_every_token(name):
 
 
 def test_the_scalar_readout_is_the_last_row_of_the_layer():
-    arrays = [jnp.asarray(a) for a in (Q, KEY, V, C)]
-    layer = transformer_layer(with_cls(jnp.asarray(X), jnp.asarray(CLS)), *arrays)
-    value = scalar_readout(jnp.asarray(X), jnp.asarray(CLS), *arrays, jnp.asarray(W))
-    assert close(value, np.asarray(layer)[-1] @ W)
+    tokens = with_cls(jnp.asarray(X), jnp.asarray(CLS))
+    arrays = [jnp.asarray(a) for a in (Q, KEY, V)]
+    layer = jax.nn.relu(attend(tokens, tokens, *arrays)) @ C
+    value = jax.nn.relu(attend(jnp.asarray(CLS)[None], tokens, *arrays))[0] @ C @ W
+    assert close(value, np.asarray(layer)[-1] @ W), "[CLS] is the only query that needs computing"
     rows = np.concatenate([X, CLS[None]])
     mixed = softmax(rows @ (KEY @ (Q.T @ CLS))) @ rows @ V
     assert close(value, np.maximum(mixed, 0) @ C @ W), "[CLS] attends to itself too"
 
 
-def test_the_simplified_head_its_positions_and_its_sum():
+def test_the_simplified_head_is_a_general_one():
     P, values, scores = normal(T, D), normal(HEADS, D, K), normal(HEADS, D, D)
     query = X[2]
-    expected = []
-    for h in range(HEADS):
-        weights = softmax(np.array([query @ scores[h] @ (X[t] + P[t]) for t in range(T)]))
-        expected.append(np.maximum(values[h].T @ ((X + P).T @ weights), 0))
-    arrays = [jnp.asarray(a) for a in (X, query)]
-    for h in range(HEADS):
-        one = simplified_head(*arrays, jnp.asarray(values[h]), jnp.asarray(scores[h]), jnp.asarray(P))
-        assert close(one, expected[h])
-        moved = simplified_head(jnp.asarray(X + P), arrays[1], jnp.asarray(values[h]), jnp.asarray(scores[h]))
-        assert close(one, moved)
-    together = simplified_heads(*arrays, jnp.asarray(values), jnp.asarray(scores), jnp.asarray(P))
-    assert close(together, np.sum(expected, axis=0))
+    for W_V, W_QK in zip(values, scores, strict=True):
+        weights = softmax(np.array([query @ W_QK @ (X[t] + P[t]) for t in range(T)]))
+        assert close(simplified_head(X + P, query, W_V, W_QK), np.maximum(W_V.T @ ((X + P).T @ weights), 0))
+        assert close(weights, softmax((X + P) @ (W_QK.T @ query)))
 
 
 def test_the_simplified_head_has_the_scores_of_the_layer():
-    simple = simplified_head(jnp.asarray(X), jnp.asarray(X[1]), jnp.asarray(V), jnp.asarray(Q @ KEY.T))
     mixed = attend(jnp.asarray(X), jnp.asarray(X), jnp.asarray(Q), jnp.asarray(KEY), jnp.asarray(V))
-    assert close(simple, np.maximum(np.asarray(mixed)[1], 0))
+    assert close(simplified_head(X, X[1], V, Q @ KEY.T), np.maximum(np.asarray(mixed)[1], 0))
 
 
 def test_a_head_without_scores_averages():

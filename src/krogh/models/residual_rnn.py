@@ -87,10 +87,10 @@ def draw_network(key: PRNGKeyArray, prefix: str, sizes: Sequence[int], outputs: 
 def draw_transition(
     key: PRNGKeyArray, direction: str, state: int, features: int, widths: tuple[int, ...]
 ) -> Parameters:
-    """Weights of f→ or f←, its first layer cut into what reads the token and what reads the state."""
+    """Weights of f→ or f←, its first layer cut into what reads the state and what reads the token."""
     layers = draw_network(key, "", (state + features, *widths), state)
     first = layers.pop("W1")
-    layers |= {"W1z": first[:, state:], "W1h": first[:, :state]}
+    layers |= {"W1h": first[:, :state], "W1z": first[:, state:]}
     return {f"{direction}_{name}": layer for name, layer in layers.items()}
 
 
@@ -198,8 +198,9 @@ class ResidualRnn(Model):
         params: Parameters = {}
         for own, direction in zip(keys, DIRECTIONS, strict=False):
             params |= draw_transition(own, direction, self.state, features, self.transition_widths)
-            if self.lipschitz == 0:
-                del params[f"{direction}_W1h"]
+            of_state = params.pop(f"{direction}_W1h")
+            if self.lipschitz != 0:
+                params[f"{direction}_W1h"] = of_state
         return params | draw_network(keys[2], "readout_", (2 * self.state + features, *self.readout_widths), None)
 
     def state_weight(self, params: Parameters, direction: str) -> Float[Array, "m state"] | None:

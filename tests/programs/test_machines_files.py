@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from krogh.errors import KroghError
-from krogh.programs.machines.files import parse_machine, says, write_machine
+from krogh.programs.machines import write_machine
+from krogh.programs.machines.files import parse_machine, says
 from krogh.programs.machines.library import load_machine
 from krogh.programs.machines.machine import Machine
 from krogh.programs.machines.running import run, trace

@@ -8,7 +8,8 @@ import math
 import pytest
 
 from krogh.errors import KroghError
-from krogh.programs.machines.files import parse_machine, parse_machine_file, write_machine
+from krogh.programs.machines import write_machine
+from krogh.programs.machines.files import parse_machine, parse_machine_file
 from krogh.programs.machines.library import library, library_names, library_steps, load_machine, load_machine_file
 from krogh.programs.machines.running import run
 

@@ -2,12 +2,12 @@
 
 machine.py     the type `Machine`: states, alphabet, total transition table
 running.py     `run`, `trace`, `steps_needed`; `trace_batch` and `decide_batch` for many words
-files.py       the YAML of turingmachine.io, read and written
+files.py       the YAML of turingmachine.io, read; writing.py writes it
 library.py     machines by name, and `load_machine`
 sampling.py    random machines, random words
 """
 
-from krogh.programs.machines.files import Example, MachineFile, parse_machine, write_machine
+from krogh.programs.machines.files import Example, MachineFile, parse_machine
 from krogh.programs.machines.library import library, library_names, library_steps, load_machine, load_machine_file
 from krogh.programs.machines.machine import Machine, Word
 from krogh.programs.machines.running import (
@@ -22,6 +22,7 @@ from krogh.programs.machines.running import (
     trace_batch,
 )
 from krogh.programs.machines.sampling import ProperRuns, random_machine, sample_words, short_words
+from krogh.programs.machines.writing import write_machine
 
 __all__ = [
     "Example",

@@ -380,7 +380,7 @@ BAD = {
     "order": (("regex", "0*1*", "--length", 4, "--out", "w"), "'0*1*' is not symmetric at length 4: "),
     "length": (("regex", "01", "--length", 0), "length must be an integer at least 1; got length=0"),
     "both": (("regex", "0*", "--length", 2, "--correction"), "--correction belongs to the recurrent network"),
-    "automaton": (("automaton", "ones.yaml"), "ones.yaml, line 2, column 1: unknown field 'input'"),
+    "automaton": (("automaton", "ones.yaml"), "ones.yaml, line 2, column 1: an automaton has no field 'input'"),
     "restarts": (("regex", "01", "--restarts", 3), "--restarts belongs to --margin; got restarts=3"),
     "no restarts": (("regex", "01", "--margin", "--restarts", 0), "restarts must be an integer at least 1"),
     "refinements": (("regex", "01", "--margin", "--refinements", -1), "refinements must be an integer at least 0"),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from krogh.errors import KroghError
 from krogh.networks.counting import compile_counting, counting_output
-from krogh.programs.automata.automaton import asymmetry, from_table, words_of_length
+from krogh.programs.automata import asymmetry, from_table, words_of_length
 from krogh.programs.automata.regex import from_regex
 from krogh.theory.numerics import double_precision
 

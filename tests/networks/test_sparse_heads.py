@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from krogh.errors import KroghError
+from krogh.networks import head_inputs as bases
 from krogh.networks.handmade import construct
 from krogh.networks.memoriser import boundedness, injectivity_gap, monotonicity_gap
 from krogh.networks.sparse_functions import SparseTable, categorical_function, head_alone, index_set, norms
@@ -22,7 +23,6 @@ from krogh.networks.sparse_heads import (
     truncation_bounds,
     truncation_deviation,
 )
-from krogh.tasks import bases
 from krogh.theory.boolean import fourier as boolean
 
 HEADS = tuple(KINDS)

@@ -33,8 +33,8 @@ from krogh.networks.compiled import Compiled, Decision, Sizes, Subject, Work, la
 from krogh.networks.handmade import Checked, handmade, sizes_of
 from krogh.networks.margins.automata import certify_counting
 from krogh.networks.relu import HIGH, LOW, SLOPE, Affine, Array, Module, ReluNetwork, circuit_output
-from krogh.programs.automata.automaton import Automaton, asymmetry, count_table, sample_word, words_of_length
-from krogh.programs.automata.files import parse_automaton, write_automaton
+from krogh.programs.automata import Automaton, asymmetry, count_table, parse_automaton, words_of_length, write_automaton
+from krogh.programs.automata.automaton import sample_word
 from krogh.theory.numerics import softmax
 from krogh.theory.programs.theorem import Certificate
 

@@ -39,7 +39,8 @@ from krogh.networks.handmade import Array, Construction, Oracle, construction
 from krogh.networks.memoriser import Memoriser, memoriser
 from krogh.networks.parity import ALL_INPUTS, ParityTable
 from krogh.networks.sparse_heads import HeadName, HeadOptions, Mode, SparseHead, settings_of, sparse_head
-from krogh.tasks.sparse_boolean import SparseBoolean, bits_of, gate_profile, gate_table, symmetric_table
+from krogh.tasks.gates import bits_of, gate_profile, gate_table, symmetric_table
+from krogh.tasks.sparse_boolean import SparseBoolean
 from krogh.theory.numerics import double_precision
 from krogh.theory.prediction import Variant, check_variant
 

@@ -49,10 +49,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import require, require_integer, unknown
-from krogh.models.attention import attention_head
+from krogh.models.attention import RESERVED, attention_head
 from krogh.networks.handmade import Array
-from krogh.tasks.bases import RESERVED, Basis, basis, required_dimension
-from krogh.tasks.shattering import binary_digits, shattering_inputs
+from krogh.networks.head_inputs import Basis, basis, binary_digits, required_dimension, shattering_inputs
 from krogh.theory.numerics import double_precision, softmax
 from krogh.theory.prediction import check_open, is_number
 

@@ -13,8 +13,9 @@ from krogh.networks.machines.checks import check_machine, confirmed_outputs, sid
 from krogh.networks.machines.compiled import compile_machine
 from krogh.networks.machines.lookup import LookupNetwork
 from krogh.networks.machines.running import run_machine, run_transformer
-from krogh.programs.machines.library import library, library_steps, load_machine, random_machine, short_words
+from krogh.programs.machines.library import library, library_steps, load_machine
 from krogh.programs.machines.running import trace
+from krogh.programs.machines.sampling import random_machine, short_words
 
 QUICK = {"xla_backend_optimization_level": 0}
 quick_steps = jax.jit(run_transformer, static_argnames=("steps", "hidden"), compiler_options=QUICK)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from krogh.errors import KroghError
-from krogh.models.residual_rnn import projection_norm, readout_lipschitz, storage_ratio
+from krogh.models.residual_rnn import projection_norm, readout_lipschitz
 from krogh.networks.handmade import construct
 from krogh.networks.tokens.storage import storage_keys, storage_rnn, token_storage
 from krogh.tasks.codes import coherence, sign_codes
@@ -87,7 +87,8 @@ def test_in_the_unit_ball_the_norm_of_u_grows_like_root_n_instead():
         largest = 3.0 * float(np.linalg.norm(np.asarray(made.task.link.u, np.float64)))
         assert projection_norm(params) == pytest.approx(2 * 1.5 * math.sqrt(n) * largest, rel=1e-4)
         assert readout_lipschitz(params) == pytest.approx(math.sqrt(4 * n), rel=1e-4)
-        assert storage_ratio(params, n) < 1
+        reach, state = readout_lipschitz(params) * projection_norm(params), params["U_forward"].shape[1]
+        assert n / (reach**2 * math.log1p(state)) < 1, "Proposition 8 bounds it by a constant"
 
 
 def test_codes_need_only_differ():

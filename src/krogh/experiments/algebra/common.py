@@ -66,8 +66,7 @@ from krogh.probes.features.nearest import nearest_in_irreps
 from krogh.probes.features.spectra import Spectrum, network_spectrum, norm_balance, norm_weights, weighted_mean
 from krogh.probes.margins import Margin
 from krogh.probes.spectra import FourierPower
-from krogh.programs.group_files import READERS
-from krogh.programs.groups import Group, load_group
+from krogh.programs.groups import TABLE_FILES, Group, load_group
 from krogh.tasks.composition import GroupComposition
 from krogh.theory.groups.finite import FiniteLambda, finite_lambda
 from krogh.theory.groups.irreps import irrep_powers, real_irreps
@@ -542,7 +541,7 @@ def plan_of(
     """
     group = load_group(text)
     require(group.order > 1, f"composition needs a wrong answer; {group.name} has one element (try Z_2)")
-    stated = None if Path(text.strip()).suffix.lower() in READERS else PRESETS.get(group.name)
+    stated = None if Path(text.strip()).suffix.lower() in TABLE_FILES else PRESETS.get(group.name)
     best = max_margin_group(group)
     lam = asked.lam if asked.lam is not None else stated.weight if stated else float(f"{WEIGHT * best.value:.1g}")
     optimum = finite_lambda(group, lam)

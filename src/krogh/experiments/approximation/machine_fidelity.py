@@ -31,9 +31,10 @@ from krogh.lab.estimate import exact, largest
 from krogh.lab.experiment import Measures
 from krogh.networks.machines.compiled import ADDERS, Kind, compile_machine
 from krogh.networks.machines.running import machine_hidden
-from krogh.programs.machines.library import library_names, library_steps, load_machine, random_machine, short_words
+from krogh.programs.machines.library import library_names, library_steps, load_machine
 from krogh.programs.machines.machine import Machine, Word
 from krogh.programs.machines.running import trace, trace_batch
+from krogh.programs.machines.sampling import ProperRuns, random_machine, short_words
 
 ROUNDING = 1e-12
 """Of numbers that are whole in exact arithmetic, in float64."""
@@ -234,9 +235,8 @@ def _at_random(settings: Settings) -> Iterator[Case]:
     for seed in range(settings.random):
         states, symbols = SIZES[seed % len(SIZES)]
         tape = "one-way" if seed % 2 else "two-way"
-        machine = random_machine(
-            states, symbols, seed, tape=tape, length=RANDOM_LENGTH, steps=RANDOM_STEPS, least_steps=LEAST_STEPS
-        )
+        runs = ProperRuns(length=RANDOM_LENGTH, steps=RANDOM_STEPS, least_steps=LEAST_STEPS)
+        machine = random_machine(states, symbols, seed, tape=tape, runs=runs)
         words: list[Word] = list(short_words(machine, RANDOM_LENGTH))
         steps = int(trace_batch(machine, words, RANDOM_STEPS).halted_at.max())
         yield Case("random", machine, words, steps, _spread(words, settings.soft_words), steps)

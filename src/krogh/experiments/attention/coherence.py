@@ -23,9 +23,10 @@ from krogh.experiments.attention.common import require_longer
 from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
 from krogh.lab.estimate import largest, least
 from krogh.lab.experiment import Measures
+from krogh.models.attention import RESERVED
+from krogh.networks.head_inputs import basis
 from krogh.networks.sparse_functions import head_alone
 from krogh.networks.sparse_heads import HeadOptions, sparse_head, sufficient_dimension
-from krogh.tasks.bases import RESERVED, basis
 from krogh.theory.numerics import softmax
 
 MODES = {"printed": figures.VERMILLION, "dual": figures.BLUE}

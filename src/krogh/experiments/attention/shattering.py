@@ -20,8 +20,8 @@ from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, f
 from krogh.lab.estimate import exact, least
 from krogh.lab.experiment import Measures
 from krogh.lab.fits import line_slope
+from krogh.networks.head_inputs import binary_digits, shattered_length
 from krogh.networks.sparse_heads import LEAST_ATTENTION, shattering_heads
-from krogh.tasks.shattering import binary_digits, shattered_length
 from krogh.theory.attention.limits import pseudo_dimension
 
 LONG = 8

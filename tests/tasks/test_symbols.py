@@ -1,6 +1,8 @@
-"""Encoding symbols and discretising outputs against loops."""
+"""Tasks of symbols against loops over words; encoding symbols and discretising outputs."""
 
 from __future__ import annotations
+
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +10,8 @@ import numpy as np
 import pytest
 
 from krogh.errors import KroghError
-from krogh.tasks.encoding import discretize, encode, features
+from krogh.tasks.symbols import SymbolTask, discretize, encode, features
+from krogh.values import structure
 
 RANDOM = np.random.default_rng(0)
 
@@ -68,3 +71,48 @@ def test_encoding_runs_inside_a_program():
 def test_bad_values_are_refused_with_what_was_given(build, echo):
     with pytest.raises(KroghError, match=echo):
         build()
+
+
+class Largest(SymbolTask):
+    """The largest symbol of a word."""
+
+    n: int = structure()
+    alphabet: int = structure()
+
+    @property
+    def classes(self) -> int:
+        return self.alphabet
+
+    def label(self, symbols):
+        return jnp.max(symbols, axis=-1)
+
+    @classmethod
+    def example(cls) -> "Largest":
+        return cls(n=3, alphabet=4)
+
+
+@pytest.mark.parametrize("n,alphabet", [(3, 4), (5, 2), (1, 7)])
+def test_a_task_of_symbols_is_its_label(n, alphabet):
+    task = Largest(n, alphabet)
+    every = task.decode(task.population())
+    words = list(itertools.product(range(alphabet), repeat=n))
+    assert task.population_size == len(words) and task.population().tolist() == [list(word) for word in words]
+    assert np.asarray(every.truth).tolist() == [max(word) for word in words] and every.truth.dtype == jnp.int32
+    assert np.array_equal(every.x, encode(np.array(words), alphabet)) and every.x.shape[1:] == task.input_shape
+    share = max(np.bincount([max(word) for word in words])) / len(words)
+    assert task.baselines() == {"guessing_accuracy": pytest.approx(share)} and task.limits() == {}
+
+
+def test_words_are_drawn_uniformly_and_the_first_do_not_depend_on_how_many_follow():
+    task, key = Largest.example(), jax.random.key(3)
+    drawn = np.asarray(task.draw(key, 64_000))
+    assert np.array_equal(np.asarray(task.draw(key, 100)), drawn[:100])
+    counts = np.bincount(drawn @ [16, 4, 1], minlength=64)
+    assert abs(float(((counts - 1000) ** 2 / 1000).sum()) - 63) < 5 * (2 * 63) ** 0.5
+
+
+def test_words_that_are_too_many_to_be_listed():
+    task = Largest(n=30, alphabet=3)
+    assert task.population_size is None and task.baselines() == {}
+    with pytest.raises(KroghError, match=r"at most 1,048,576 words can be listed; got 3\^30"):
+        task.population()

@@ -1,13 +1,17 @@
-"""Vectors for the hand-made attention of chapter 4, and its three input mappings b ↦ X(b) (§A.2.1).
+"""Inputs of the handmade heads of chapter 4: nearly orthonormal bases, and what a head shatters (§A.1.3, §A.2).
 
 A basis holds unit vectors v_1..v_T with |v_i·v_j| ≤ Δ for i ≠ j, and E_0, E_1, v_CLS, which are exactly orthonormal
-and exactly orthogonal to every v_i: they are the last three coordinates.
+and exactly orthogonal to every v_i: they are the last three coordinates. Three mappings b ↦ X(b) of bits (§A.2.1):
 
     deterministic   x_t = E_{b_t} + v_t               ‖x_t‖ = √2
     trainable       x_t = E_{b_t} + P_t for a given P  ‖x_t‖ ≤ √2 where ‖P_t‖ ≤ 1 and P avoids E_0, E_1
     bag             x_t = b_t v_t, so X = diag(b) V    ‖x_t‖ ≤ 1
 
-Each appends the row v_CLS: X(b) has shape [T+1, d]. All in float64.
+Each appends the row v_CLS: X(b) has shape [T+1, d].
+
+A single head of unbounded norm shatters p sequences of T = 2^p tokens in R³ (Proposition 4.8): token t of sequence i
+is (cos(2πt/T), sin(2πt/T), bin(t)_i), with bin(t)_i the i-th digit, from the highest, of t in p binary digits. The head
+that attends to position s reads off the digits of s, so every one of the 2^p patterns of signs occurs. All in float64.
 """
 
 from __future__ import annotations
@@ -19,9 +23,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from krogh.errors import KroghError, require, require_integer
+from krogh.models.attention import RESERVED
 
-RESERVED = 3
 FAILURE = 0.1
+MOST_POSITIONS = 2**24
 
 
 class Basis(NamedTuple):
@@ -106,6 +111,28 @@ def bag(bits: Any, using: Basis) -> Float[np.ndarray, "*batch rows d"]:
 def token_norm(X: Float[np.ndarray, "*batch rows d"]) -> float:
     """B_X = max_t ‖x_t‖ = ‖X^T‖_{2,∞}."""
     return float(np.linalg.norm(X, axis=-1).max())
+
+
+def shattered_length(length: int) -> int:
+    """T' = 2^⌊log2 T⌋: the positions that are used when T is no power of two."""
+    require_integer("length", length, 1, MOST_POSITIONS)
+    return 1 << (length.bit_length() - 1)
+
+
+def binary_digits(length: int) -> Int[np.ndarray, "positions p"]:
+    """bin(t)_i for t = 0..T'-1 and i = 1..p, the highest digit first."""
+    used = shattered_length(length)
+    p = used.bit_length() - 1
+    return (np.arange(used)[:, None] >> np.arange(p)[::-1][None, :]) & 1
+
+
+def shattering_inputs(length: int) -> Float[np.ndarray, "p positions three"]:
+    """The p = ⌊log2 T⌋ sequences of T' = 2^p tokens in R³ (none for T = 1: the trivial bound), in float64."""
+    digits = binary_digits(length)
+    used, p = digits.shape
+    angle = 2 * np.pi * np.arange(used) / used
+    circle = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+    return np.concatenate([np.broadcast_to(circle, (p, used, 2)), digits.T[:, :, None]], axis=-1)
 
 
 def _with_cls(rows: np.ndarray, using: Basis) -> np.ndarray:

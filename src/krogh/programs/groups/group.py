@@ -1,17 +1,7 @@
-"""Finite groups: named families, products, and tables of one's own (dissertation, sections 7.4 and 7.6).
+"""A finite group as arrays: its Cayley table, and what follows from it (dissertation, section 7.6 and D.8).
 
-cyclic        Z_n, addition modulo n; element a is the number a
-dihedral      D_n of order 2n; element k is r^k for k < n, and r^{k-n}s from n on
-symmetric     S_n, permutations in lexicographic order with (ab)(x) = a(b(x)); element 0 is the identity
-alternating   A_n, its even permutations
-quaternion    Q_8 = {±1, ±i, ±j, ±k}
-product       direct products; `power` repeats a factor
-from_table    any Cayley table, its laws checked
-load_group    "Z_71", "D_6", "S_5", "A_5", "Q_8", "D_4xD_4", "Z_2^3", or a CSV, JSON or NPY file with a table
-
-The laws of a group, checked on a multiplication table; each failure names the law and the elements.
-
-A table lists table[a, b] = the number of ab for elements 0..n-1. The laws, in the order in which they are checked:
+Elements are numbered 0..n-1 and table[a, b] is the number of ab. Nothing is taken on trust: building a `Group` checks
+the laws, so that a value of this type is a group, and a failure names the law and the elements. In this order:
 
     closure          every entry is an element
     identity         some e has ea = ae = a for all a
@@ -21,30 +11,20 @@ A table lists table[a, b] = the number of ab for elements 0..n-1. The laws, in t
 Light's test: call b *good* when (ab)c = a(bc) for all a, c. Products of good elements are good, so it is enough that
 generators are. Good elements with inverses form a group A whose cosets xA are disjoint; one more good generator at
 least doubles A, so that at most log₂ n generators are tried (n² products each), whatever the table.
-
-A finite group as arrays: its Cayley table, and what follows from it (dissertation, section 7.6 and D.8).
-
-Elements are numbered 0..n-1 and table[a, b] is the number of ab. Nothing is taken on trust: building a `Group` checks
-the laws (`group_laws.py`), so that a value of this type is a group. Arrays are read-only.
 """
 
 from __future__ import annotations
 
-import difflib
 import functools
 import itertools
-import math
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
 
-from krogh.errors import KroghError, require, require_integer
-from krogh.programs.group_files import READERS, read_table
+from krogh.errors import KroghError, require
 
 LARGEST_ORDER = 1024
 """Tables have n² entries and classes cost n² products: enough for every group to order 1,000 and for Z_2^10."""
@@ -329,149 +309,3 @@ def _check_action(permutations: np.ndarray, table: np.ndarray) -> None:
     for a in range(order):
         follows = np.array_equal(permutations[table[a]], permutations[a][permutations])
         require(follows, f"permutations must follow the table, (ab)(x) = a(b(x)); products from the left by {a} do not")
-
-
-LARGEST_DEGREE = 6
-"""S_6 has 720 elements; S_7 has 5,040, more than tables are kept for."""
-
-
-def cyclic(n: int) -> Group:
-    """Z_n: table[a, b] = (a + b) mod n."""
-    require_integer("n", n, 1, LARGEST_ORDER)
-    elements = np.arange(n)
-    return Group(f"Z_{n}", (elements[:, None] + elements[None, :]) % n)
-
-
-def dihedral(n: int) -> Group:
-    """D_n of order 2n: r^n = s² = e and s r = r⁻¹ s, so (r^i s^a)(r^j s^b) = r^{i + (-1)^a j} s^{a+b}."""
-    require_integer("n", n, 1, LARGEST_ORDER // 2)
-    flips, turns = np.divmod(np.arange(2 * n), n)
-    turned = (turns[:, None] + (1 - 2 * flips)[:, None] * turns[None, :]) % n
-    table = turned + n * (flips[:, None] ^ flips[None, :])
-    rotations = ["e", "r", *(f"r^{k}" for k in range(2, n))][:n]
-    reflections = ["s", *(f"{rotation}s" for rotation in rotations[1:])]
-    return Group(f"D_{n}", table, (*rotations, *reflections))
-
-
-def symmetric(n: int) -> Group:
-    """S_n of order n!, in lexicographic order of the permutations; labels are cycles of the points 1..n."""
-    require_integer("n", n, 1, LARGEST_DEGREE)
-    return _permutation_group(f"S_{n}", np.array(list(itertools.permutations(range(n)))))
-
-
-def alternating(n: int) -> Group:
-    """A_n of order n!/2, the even permutations in lexicographic order; A_1 and A_2 are trivial."""
-    require_integer("n", n, 1, LARGEST_DEGREE)
-    everything = np.array(list(itertools.permutations(range(n))))
-    return _permutation_group(f"A_{n}", everything[[_is_even(permutation) for permutation in everything]])
-
-
-def quaternion() -> Group:
-    """Q_8: i² = j² = k² = ijk = -1; elements 1, -1, i, -i, j, -j, k, -k."""
-    unit, minus = np.divmod(np.arange(8), 2)
-    p, q = unit[:, None], unit[None, :]
-    # With 1, i, j, k numbered 0 to 3 the product of two is ± number p ^ q; the sign is - for squares and against the
-    # cyclic order i → j → k → i.
-    against = (p > 0) & (q > 0) & ((p == q) | ((q - p) % 3 == 2))
-    table = 2 * (p ^ q) + (minus[:, None] ^ minus[None, :] ^ against)
-    return Group("Q_8", table, ("1", "-1", "i", "-i", "j", "-j", "k", "-k"))
-
-
-def power(group: Group, times: int) -> Group:
-    """The direct product of `times` copies of a group."""
-    require_integer("times", times, 1, int(math.log2(LARGEST_ORDER)))
-    repeated = product(*[group] * times)
-    if times == 1 or re.search(r"[x^]", group.name):
-        return repeated
-    return Group(f"{group.name}^{times}", repeated.table, repeated.labels)
-
-
-FAMILIES: dict[str, Callable[[int], Group]] = {"Z": cyclic, "D": dihedral, "S": symmetric, "A": alternating}
-EXAMPLES = ("Z_71", "D_6", "S_5", "A_5", "Q_8", "D_4xD_4", "Z_2^3")
-FACTOR = re.compile(r"(?:(?P<family>[ZDSA])_?(?P<n>\d{1,9})|(?P<quaternion>Q_?8))(?:\^(?P<times>[1-9]\d{0,3}))?")
-
-
-def load_group(text: str | Path) -> Group:
-    """A group by name, or from a file that holds its Cayley table."""
-    written = str(text).strip()
-    path = Path(written)
-    if path.suffix.lower() in READERS:
-        table, labels, name = read_table(path)
-        return from_table(table, labels, name or path.stem)
-    factors = _factors(written)
-    if factors is None:
-        raise _unknown_group(written)
-    return product(*(_named(factor, written) for factor in factors))
-
-
-def _factors(written: str) -> list[re.Match[str]] | None:
-    """The factors of a name; None where one of them is no name."""
-    matches = [FACTOR.fullmatch(part.strip()) for part in re.split("[x×]", written)]
-    found = [match for match in matches if match is not None]
-    return found if len(found) == len(matches) else None
-
-
-def _named(factor: re.Match[str], written: str) -> Group:
-    times = int(factor["times"] or 1)
-    if factor["quaternion"]:
-        return power(quaternion(), times)
-    family, n = factor["family"], int(factor["n"])
-    try:
-        return power(FAMILIES[family](n), times)
-    except KroghError as error:
-        largest = {"Z": LARGEST_ORDER, "D": LARGEST_ORDER // 2}.get(family, LARGEST_DEGREE)
-        nearest = f"{family}_{min(max(n, 1), largest)}"
-        raise KroghError(f"no table for the group {written!r}: {error} (nearest: {nearest!r})") from None
-
-
-def _unknown_group(written: str) -> KroghError:
-    """An error with the nearest name: other letters for the same, or a family with the same number."""
-    meant = written.upper().replace("X", "x").replace("*", "x").replace("C", "Z").replace("-", "_")
-    number = re.search(r"\d+", written)
-    same = [f"{family}_{number[0]}" for family in "SZD"] if number and not meant.startswith("Q") else []
-    near = [meant] if _factors(meant) else difflib.get_close_matches(meant, [*EXAMPLES, *same], n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    known = "Z_n, D_n, S_n, A_n, Q_8, their products and powers"
-    return KroghError(
-        f"unknown group {written!r}{hint} (known: {known} as in {', '.join(EXAMPLES)}; or a CSV, JSON or NPY file)"
-    )
-
-
-def _permutation_group(name: str, permutations: np.ndarray) -> Group:
-    degree = permutations.shape[1]
-    digits = degree ** np.arange(degree)[::-1]
-    codes = permutations @ digits  # increasing, because the order is lexicographic
-    composed = np.stack([a[permutations] @ digits for a in permutations])
-    table = np.searchsorted(codes, composed)
-    return Group(name, table, tuple(cycle_label(permutation) for permutation in permutations), permutations)
-
-
-def cycles(permutation: np.ndarray) -> list[tuple[int, ...]]:
-    """The cycles of a permutation of 0..n-1, fixed points among them, each from its least point."""
-    found: list[tuple[int, ...]] = []
-    seen: set[int] = set()
-    for start in range(len(permutation)):
-        cycle = []
-        point = start
-        while point not in seen:
-            seen.add(point)
-            cycle.append(point)
-            point = int(permutation[point])
-        if cycle:
-            found.append(tuple(cycle))
-    return found
-
-
-def cycle_type(permutation: np.ndarray) -> tuple[int, ...]:
-    """The lengths of the cycles, the longest first; fixed points count as 1."""
-    return tuple(sorted((len(cycle) for cycle in cycles(permutation)), reverse=True))
-
-
-def cycle_label(permutation: np.ndarray) -> str:
-    """A permutation as cycles of the points 1..n, "(12)(345)"; "e" for the identity."""
-    moved = ["(" + "".join(str(point + 1) for point in cycle) + ")" for cycle in cycles(permutation) if len(cycle) > 1]
-    return "".join(moved) or "e"
-
-
-def _is_even(permutation: np.ndarray) -> bool:
-    return (len(permutation) - len(cycles(permutation))) % 2 == 0

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import krogh
-from krogh.networks import Checked, Construction, Handmade, construct, construction, handmade, load
+from krogh.networks import Checked, Construction, Handmade, construct, construction, handmade, load_network
 from krogh.networks.handmade import sizes_of
 from krogh.networks.sparse_functions import SparseTable
 from krogh.tasks.sparse_boolean import SparseBoolean
@@ -76,7 +76,7 @@ def bit_counter(n: int) -> BitCounter:
 for network in (construct("bits/and", n=8, s=3), bit_counter(8)):
     print(network.statement, network.size, network.check().words, sep="\n  ")
     with tempfile.TemporaryDirectory() as folder:
-        again = load(network.save(Path(folder) / "weights.safetensors"))
+        again = load_network(network.save(Path(folder) / "weights.safetensors"))
     assert again.check().holds and again.statement == network.statement
     largest = max(network.parameters, key=lambda name: np.abs(network.parameters[name]).max())
     faulty = network.with_parameters({**network.parameters, largest: 1.1 * network.parameters[largest]})

@@ -19,8 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from krogh.networks.groups.arrays import Network, PairArrays, PowerArrays
 from krogh.networks.groups.measures import check_exponent, neuron_margins, offset_means
+from krogh.probes.features.spectra import cyclic_transform, group_transform  # noqa: F401 (tests take all from here)
 from krogh.programs.groups import Group
-from krogh.theory.groups.irreps import Irrep, basis_vectors, irrep_powers
+from krogh.theory.groups.irreps import Irrep, irrep_powers
 from krogh.theory.groups.maximum import max_margin_group, max_margin_parity
 from krogh.theory.groups.problems import characters_of, group_of, problem_of
 
@@ -85,27 +86,3 @@ def neuron_efficiency(network: Network, problem: Any, tau: ArrayLike | None = No
     sizes = np.linalg.norm(network.neurons, axis=1) ** network.homogeneity
     expected = neuron_margins(network, given, tau)
     return np.asarray(np.divide(expected, best * sizes, out=np.full(len(sizes), np.nan), where=sizes > 0))
-
-
-def all_logits(network: PairArrays) -> Array:
-    """f(a,b)[c] of every input, [n, n, n]; for small n."""
-    n = network.order
-    found = np.empty((n * n, n))
-    for index, logits in network.blocks():
-        found[index] = logits
-    return found.reshape(n, n, n)
-
-
-def cyclic_transform(network: PairArrays) -> NDArray[np.complex128]:
-    """f̂(j,k,l) on Z_p, [p, p, p]."""
-    return np.asarray(np.fft.fftn(all_logits(network)))
-
-
-def group_transform(network: PairArrays, group: Any) -> Array:
-    """f̂(j,k,l) on a group of real type, [n, n, n], in the order of `basis_vectors`."""
-    given = group_of(group)
-    basis = basis_vectors(given)
-    found = all_logits(network)
-    for _ in range(3):  # transform the last axis and bring it to the front: three times, and the order is as before
-        found = np.moveaxis(found @ basis.T, -1, 0)
-    return found

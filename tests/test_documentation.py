@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 DOCS, EXAMPLES = ROOT / "docs", sorted((ROOT / "examples").glob("*.py"))
-KINDS = ("task", "model", "probe", "experiment")
+KINDS = ("task", "model", "probe", "experiment", "prediction", "construction")
 
 
 def script(name: str) -> ModuleType:
@@ -34,12 +34,12 @@ def test_the_page_on_extending_shows_the_code_of_the_examples():
 def test_every_example_is_on_the_page_and_asserts_something(path):
     line = f"<!-- examples/{path.name} -->\n```python\n"
     assert line in (DOCS / "extending.md").read_text(), f"add the line {line.splitlines()[0]} and run `make docs`"
-    assert any(isinstance(node, ast.Assert) for node in ast.parse(path.read_text()).body)
+    assert any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(path.read_text())))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_thing_has_an_example(kind):
-    assert any(f"\n@krogh.{kind}(" in path.read_text() for path in EXAMPLES)
+    assert any(re.search(rf"\n@(krogh\.)?{kind}\(", path.read_text()) for path in EXAMPLES)
 
 
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if page.name != "extending.md" and "```python" in page.read_text()]

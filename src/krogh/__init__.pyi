@@ -116,8 +116,11 @@ from krogh.theory import (
     prediction as prediction,
 )
 from krogh.networks import (
+    Construction as Construction,
+    Handmade as Handmade,
     construct as construct,
     construction as construction,
+    load_network as load_network,
 )
 from krogh.networks.automata import compile_automaton as compile_automaton
 from krogh.networks.circuits import compile_circuit as compile_circuit

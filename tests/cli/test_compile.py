@@ -15,7 +15,7 @@ from krogh import cli
 from krogh.cli import networks
 from krogh.networks.automata import CompiledAutomaton
 from krogh.networks.compiled import Work
-from krogh.networks.handmade import Checked, load
+from krogh.networks.handmade import Checked, load_network
 from krogh.networks.machines.checks import TraceRow
 from krogh.networks.margins import report
 from krogh.networks.margins.attack import Effort
@@ -107,7 +107,7 @@ def test_compile_circuit(krogh, tmp_path):
     margin = found["margin"]
     assert 0 < margin["lower"] < margin["upper"] and margin["theorem"] <= margin["lower"]
     assert margin["certified_for"] == "all binary inputs" and {one["label"] for one in margin["attacked"]} == {0, 1}
-    network = load("w.safetensors")
+    network = load_network("w.safetensors")
     bits = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     assert network.run(bits).tolist() == [[-1, -1], [1, -1], [1, -1], [-1, 1]]
     assert network.size == size
@@ -147,7 +147,7 @@ def test_compile_machine(krogh):
     # The words of up to 6 ones (T + 1 letters), among them the default input and the example; those of 5 are not done.
     assert checked["holds"] and checked["inputs"] == 7 and checked["all_up_to_length"] == 6 and checked["exhaustive"]
     assert checked["mismatches"] == 0 and checked["score_gap"] == 1.0 and checked["binary"] and checked["halted"] == 5
-    loaded = load("w.safetensors")
+    loaded = load_network("w.safetensors")
     assert loaded.machine.name == "ones" and loaded.steps == 5 and loaded.depth == found["size"]["layers"]
 
 
@@ -247,7 +247,7 @@ def test_compile_regex(krogh, options):
         assert len(one["input"]) == 12 and one["label"] == (one["input"].count("1") % 2 == 0)
     words = words_of_length(2, 6)
     expected = np.where(from_regex("(0*10*1)*0*").accept(words), 1.0, -1.0)
-    assert np.array_equal(load("w").run(words), expected)
+    assert np.array_equal(load_network("w").run(words), expected)
 
 
 def test_compile_regex_to_attention(krogh):
@@ -256,7 +256,7 @@ def test_compile_regex_to_attention(krogh):
         "holds": True, "inputs": 32, "exhaustive": True, "largest_error": found["check"]["largest_error"], "counts": 6,
     }  # fmt: skip
     assert found["check"]["largest_error"] < 1e-12 and found["margin"]["lower"] > 0
-    assert load("w").length == 5
+    assert load_network("w").length == 5
     assert found["margin"]["certified_for"] == "all words of 5 symbols"
 
 

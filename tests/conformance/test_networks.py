@@ -19,7 +19,7 @@ from krogh.errors import KroghError
 from krogh.networks.automata import compile_automaton
 from krogh.networks.circuits import compile_circuit
 from krogh.networks.counting import compile_counting
-from krogh.networks.handmade import KINDS, Handmade, construct, load
+from krogh.networks.handmade import KINDS, Handmade, construct, load_network
 from krogh.networks.machines.compiled import compile_machine
 from krogh.programs.automata.regex import from_regex
 from krogh.programs.circuits.generators import comparator
@@ -130,12 +130,12 @@ def test_a_file_gives_the_same_network_back(name, tmp_path):
     made = network(name)
     path = made.save(tmp_path / "w.safetensors")
     assert [file.name for file in tmp_path.iterdir()] == ["w.safetensors"]
-    again = load(path)
+    again = load_network(path)
     assert type(again) is type(made) and (again.name, again.statement) == (made.name, made.statement)
     assert again.size == made.size and list(again.parameters) == list(made.parameters)
     x = some_inputs(made)
     assert equal(again.run(x), made.run(x)) and again.check() == made.check()
-    assert load(again.save(tmp_path / "again")).statement == made.statement
+    assert load_network(again.save(tmp_path / "again")).statement == made.statement
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -156,7 +156,7 @@ def test_a_bad_file_is_one_clear_error(name, tmp_path):
     def refused(tensors: dict[str, Any], header: dict[str, Any], message: str) -> None:
         path.write_bytes(safetensors.numpy.save(tensors, {"krogh": json.dumps(header)}))
         with pytest.raises(KroghError, match=message) as caught:
-            load(path)
+            load_network(path)
         assert str(path) in str(caught.value)
 
     refused(tensors, {**header, "kind": "engine"}, r"holds no handmade network: its header says kind='engine' where")
@@ -166,8 +166,8 @@ def test_a_bad_file_is_one_clear_error(name, tmp_path):
     refused(short, header, rf"is damaged: parameter '{dense}' should have the shape .*; write it again")
     path.write_bytes(path.read_bytes()[:20])
     with pytest.raises(KroghError, match="cannot be read as safetensors"):
-        load(path)
+        load_network(path)
     with pytest.raises(KroghError, match=r"no file '.*nowhere' with weights"):
-        load(tmp_path / "nowhere")
+        load_network(tmp_path / "nowhere")
     with pytest.raises(KroghError, match=r"weights are written to a file; got .*weights\.safetensors"):
         network(name).save(tmp_path)

@@ -16,7 +16,7 @@ from safetensors import safe_open
 
 from krogh.errors import KroghError
 from krogh.networks.automata import automaton_output, compile_automaton, longest_listed
-from krogh.networks.handmade import load
+from krogh.networks.handmade import load_network
 from krogh.programs.automata.automaton import from_table, words_of_length
 from krogh.programs.automata.regex import from_regex
 from krogh.theory.numerics import double_precision
@@ -204,7 +204,7 @@ PARITY = from_regex("(0*10*1)*0*", name="even")
 def test_a_recurrent_network_is_read_back(tmp_path, correction):
     compiled = compile_automaton(PARITY, correction=correction)
     file = compiled.save(tmp_path / "even.safetensors")
-    found = load(file)
+    found = load_network(file)
     assert found.automaton == PARITY and found.automaton.name == "even" and found.correction == correction
     assert found.size == compiled.size and found.check(length=6, count=5).holds
     for name, value in compiled.dense_parameters().items():
@@ -222,9 +222,9 @@ def test_the_file_decides_the_values(tmp_path):
         header, tensors = opened.metadata(), {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
     tensors["r"] = -tensors["r"]
     safetensors.numpy.save_file(tensors, file, header)
-    found = load(file)
+    found = load_network(file)
     assert found.readout[-1] == -1 and not found.check(length=2, count=1).holds
     tensors["r"] = tensors["r"][:-1]
     safetensors.numpy.save_file(tensors, file, header)
     with pytest.raises(KroghError, match=r"is damaged: parameter 'r' should have the shape \(5,\) and has \(4,\)"):
-        load(file)
+        load_network(file)

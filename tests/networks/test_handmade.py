@@ -16,7 +16,7 @@ import safetensors.numpy
 
 from krogh.errors import KroghError
 from krogh.networks import parity
-from krogh.networks.handmade import Construction, Constructor, construct, load
+from krogh.networks.handmade import Construction, Constructor, construct, load_network
 from krogh.networks.parity import oscillating_interpolant, quadrature
 from krogh.registry import CONSTRUCTIONS, MODELS, TASKS
 from krogh.theory import REQUIRED, predict
@@ -192,7 +192,7 @@ def test_saved_weights_come_back_as_the_same_network(case, tmp_path):
     task, model = (
         registry[told[part].pop("kind")](**told[part]) for registry, part in ((TASKS, "task"), (MODELS, "model"))
     )
-    again, loaded = load(path), safetensors.numpy.load_file(path)
+    again, loaded = load_network(path), safetensors.numpy.load_file(path)
     assert isinstance(again, Construction) and again.settings == made.settings and again.statement == made.statement
     for name, array in made.parameters.items():
         assert loaded[name].dtype == np.float64
@@ -207,13 +207,15 @@ def test_the_file_decides_the_values_and_settings_that_were_text_are_kept(tmp_pa
     made = construct("parity/relu", n="5", support="4,0,2")
     assert made.settings == {"n": 5, "support": (4, 0, 2)}
     path = altered(made, "u", (0,), 0.5).save(tmp_path / "w")
-    assert load(path).parameters["u"][0] == made.parameters["u"][0] + 0.5 and not load(path).check().holds
+    assert (
+        load_network(path).parameters["u"][0] == made.parameters["u"][0] + 0.5 and not load_network(path).check().holds
+    )
 
 
 def test_weights_of_no_registered_construction_are_written_but_not_read(tmp_path):
     made = dataclasses.replace(parity.polynet(4, 2), settings=None)
     with pytest.raises(KroghError, match=r"'parity/polynet' was written by no registered construction"):
-        load(made.save(tmp_path / "w"))
+        load_network(made.save(tmp_path / "w"))
 
 
 def test_a_file_that_cannot_be_written_is_one_clear_error(tmp_path):

@@ -15,7 +15,7 @@ import scipy.sparse as sparse
 from krogh.errors import KroghError
 from krogh.networks import relu as networks
 from krogh.networks.circuits import CompiledCircuit, compile_circuit
-from krogh.networks.handmade import load
+from krogh.networks.handmade import load_network
 from krogh.networks.relu import Affine, Module, ReluNetwork, circuit_output, dense_parameters
 from krogh.programs.circuits.circuit import all_inputs
 from krogh.programs.circuits.generators import and_ladder, comparator, random_circuit
@@ -196,7 +196,7 @@ def test_dense_parameters_that_are_too_many_are_refused():
 def test_what_is_saved_is_loaded(tmp_path):
     compiled = compile_circuit(comparator(3), width=500, depth=101)
     path = compiled.save(tmp_path / "weights.safetensors")
-    found = load(path)
+    found = load_network(path)
     assert isinstance(found, CompiledCircuit)
     assert found.network.modules == compiled.network.modules and found.size == compiled.size
     for one, other in zip(found.network.layers, compiled.network.layers, strict=True):
@@ -212,7 +212,7 @@ def test_what_is_saved_is_loaded(tmp_path):
 def test_layers_that_are_the_same_are_stored_once(tmp_path):
     few, many = (compile_circuit(and_ladder(6, q)).save(tmp_path / f"{q}") for q in (10, 40))
     assert many.stat().st_size < few.stat().st_size + 12_000
-    found = load(many)
+    found = load_network(many)
     assert isinstance(found, CompiledCircuit) and len({id(layer) for layer in found.network.layers}) < 20
 
 
@@ -228,4 +228,4 @@ def test_circuits_that_are_none_are_damage(tmp_path, recipe, message):
     header = {"krogh": json.dumps({"kind": "circuit", "recipe": recipe})}
     path.write_bytes(safetensors.numpy.save({"a": np.zeros(1)}, header))
     with pytest.raises(KroghError, match=message):
-        load(path)
+        load_network(path)

@@ -11,7 +11,7 @@ import safetensors.numpy
 from scipy.sparse import csr_array
 
 from krogh.errors import KroghError
-from krogh.networks.handmade import load
+from krogh.networks.handmade import load_network
 from krogh.networks.weight_files import read_file, require_same_shapes, write_file
 
 SPARSE = csr_array(np.array([[0.0, 2.0, 0.0], [1.0, 0.0, -1.0]]))
@@ -66,7 +66,7 @@ def test_an_automaton_that_is_none_is_damage(tmp_path):
     header = {"krogh": json.dumps({"kind": "automaton", "recipe": {"automaton": 3, "correction": False}})}
     safetensors.numpy.save_file({"b": np.zeros(1)}, tmp_path / "w", header)
     with pytest.raises(KroghError, match="is damaged"):
-        load(tmp_path / "w")
+        load_network(tmp_path / "w")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """What is written by hand: networks constructed from a formula or compiled from a program, and what is said of them.
 
-handmade                                                               the contract; constructions by name; `load`
+handmade                                                               the contract; `construct`, `load_network`
 parity, sparse_heads, sparse_functions, memoriser, tokens/, groups/    constructed, registered by name
 compiled, circuits, automata, counting, machines/                      compiled from programs
 relu, weight_files                                                     what they are made of, and files of them
@@ -16,7 +16,7 @@ from krogh.networks.handmade import (
     construct,
     construction,
     handmade,
-    load,
+    load_network,
 )
 
 __all__ = [
@@ -28,5 +28,5 @@ __all__ = [
     "construct",
     "construction",
     "handmade",
-    "load",
+    "load_network",
 ]

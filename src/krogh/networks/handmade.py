@@ -2,8 +2,8 @@
 
 A `Handmade` network has a name, a statement (what it computes, with numbers), a size and its parameters; it runs; its
 check compares what it computes with an *oracle*, which knows the truth by other means; some have a certificate. Any of
-them is written to a file by `save`, and `load` reads any such file back: the header names the class (its `kind`) and
-holds the recipe from which that class makes the network again, and the weights are the file's own.
+them is written to a file by `save`, and `load_network` reads any such file back: the header names the class (its `kind`)
+and holds the recipe from which that class makes the network again, and the weights are the file's own.
 
 A `Construction` has the weights of one of the laboratory's own models, under that model's own names and shapes, so that
 what is checked is the network that is trained and not a copy of its formula. Constructions are functions that are
@@ -23,7 +23,8 @@ of the laboratory (a compiled circuit, machine or automaton; a head, a decoder) 
     class Vote(Handmade):
         ...
 
-with the properties and the methods below, and is loaded by `load` like all others. `examples/new_network.py` has both.
+with the properties and the methods below, and `load_network` loads it like all others. `examples/new_network.py` has
+both.
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ Class = TypeVar("Class", bound=type[Handmade])
 
 
 def handmade(kind: str) -> Callable[[Class], Class]:
-    """Decorator: the class's networks are of this `kind`, by which `load` knows them."""
+    """Decorator: the class's networks are of this `kind`, by which `load_network` knows them."""
 
     def file(network: Class) -> Class:
         network.kind = kind
@@ -161,7 +162,7 @@ def handmade(kind: str) -> Callable[[Class], Class]:
     return file
 
 
-def load(path: str | os.PathLike[str]) -> Handmade:
+def load_network(path: str | os.PathLike[str]) -> Handmade:
     """The network of a file that `Handmade.save` wrote, with the weights that stand there."""
     header, weights = read_file(path)
     kind = header.get("kind")

@@ -11,7 +11,7 @@ import safetensors.numpy
 from safetensors import safe_open
 
 from krogh.errors import KroghError
-from krogh.networks.handmade import load
+from krogh.networks.handmade import load_network
 from krogh.networks.machines.checks import check_machine
 from krogh.networks.machines.compiled import compile_machine
 from krogh.programs.machines.library import load_machine
@@ -28,7 +28,7 @@ from krogh.programs.machines.library import load_machine
 def test_a_file_holds_all_that_is_needed(tmp_path, name, options):
     compiled = compile_machine(load_machine(name), 25, **options)
     path = compiled.save(tmp_path / "weights.safetensors")
-    loaded = load(path)
+    loaded = load_network(path)
     assert loaded.machine == compiled.machine
     for field in ("steps", "input_length", "bits", "adder", "correction", "inverse_temperature", "layer_names"):
         assert getattr(loaded, field) == getattr(compiled, field), field
@@ -44,7 +44,7 @@ def test_a_file_holds_all_that_is_needed(tmp_path, name, options):
 def test_the_weights_are_the_file_s_own(tmp_path):
     compiled = compile_machine(load_machine("parity"), 5)
     turned = dataclasses.replace(compiled, parameters=compiled.parameters | {"cls": -compiled.parameters["cls"]})
-    loaded = load(turned.save(tmp_path / "w.safetensors"))
+    loaded = load_network(turned.save(tmp_path / "w.safetensors"))
     assert check_machine(loaded, ["1"]).details["wrong_outputs"] == 1
 
 
@@ -73,5 +73,5 @@ def rewritten(path, change):
 def test_damaged_files_are_refused_by_name(tmp_path, change, message):
     path = compile_machine(load_machine("parity"), 5).save(tmp_path / "w.safetensors")
     with pytest.raises(KroghError, match=message) as caught:
-        load(rewritten(path, change))
+        load_network(rewritten(path, change))
     assert "w.safetensors" in str(caught.value)

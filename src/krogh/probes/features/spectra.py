@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from krogh.errors import require, require_integer
 from krogh.networks.groups.arrays import Network, PairArrays, check_fit
 from krogh.probes.margins import KEPT
-from krogh.theory.groups.irreps import irrep_powers
+from krogh.theory.groups.irreps import basis_vectors, irrep_powers
 from krogh.theory.groups.problems import characters_of, cyclic_order, group_of
 
 Array = NDArray[np.float64]
@@ -181,3 +181,35 @@ def network_spectrum(network: PairArrays, group: Any, kept: float | None = None)
         kept=kept_neurons(network, kept),
         first=1 if cyclic else 0,
     )
+
+
+# --- transforms of whole networks (sections D.6.3 and D.9.1) ------------------------------------------------------
+
+
+def all_logits(network: PairArrays) -> Array:
+    """f(a,b)[c] of every input, [n, n, n]; for small n."""
+    n = network.order
+    found = np.empty((n * n, n))
+    for index, logits in network.blocks():
+        found[index] = logits
+    return found.reshape(n, n, n)
+
+
+def cyclic_transform(network: PairArrays) -> NDArray[np.complex128]:
+    """f̂(j,k,l) = Σ_{a,b,c} f(a,b)[c] e^{-2πi(ja+kb+lc)/p} on Z_p, [p, p, p] (printed with j in all three places).
+
+    A network of maximum margin γ has f̂(j,j,-j) = γp² for j ≠ 0.
+    """
+    return np.asarray(np.fft.fftn(all_logits(network)))
+
+
+def group_transform(network: PairArrays, group: Any) -> Array:
+    """f̂(j,k,l) = Σ_{a,b,c} ρ_j(a) ρ_k(b) ρ_l(c) f(a,b)[c] on a group of real type, [n, n, n], in the order of
+    `basis_vectors`, the matrix entries of its irreps."""
+    given = group_of(group)
+    check_fit(network, given)
+    basis = basis_vectors(given)
+    transform = all_logits(network)
+    for _ in range(3):  # transform the last axis and bring it to the front: three times, and the order is as before
+        transform = np.moveaxis(transform @ basis.T, -1, 0)
+    return transform

@@ -2,7 +2,7 @@
 
 A `Handmade` network has a name, a statement (what it computes, with numbers), a size and its parameters; it runs; its
 check compares what it computes with an *oracle*, which knows the truth by other means; some have a certificate. Any of
-them is written to a file by `save`, and `load_network` reads any such file back: the header names the class (its `kind`)
+them is written to a file by `save`, and `load_network` reads any such file back: the header names the class (`kind`)
 and holds the recipe from which that class makes the network again, and the weights are the file's own.
 
 A `Construction` has the weights of one of the laboratory's own models, under that model's own names and shapes, so that

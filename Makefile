@@ -8,7 +8,7 @@ export KROGH_CACHE ?= $(CURDIR)/.krogh_cache
 # Compiling is most of what short tests do, so the compiler is asked for little; the slow tests run what users run.
 QUICKLY := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true
 
-.PHONY: demo test test-slow lint types imports unit smoke examples bench setup clean
+.PHONY: demo test test-slow lint types imports unit smoke examples docs bench setup clean
 
 setup: $(VENV)/.installed
 
@@ -30,8 +30,8 @@ test: lint imports
 	$(MAKE) --no-print-directory unit
 
 lint: setup
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples docs
+	$(BIN)/ruff format --check src tests benchmarks examples docs
 
 types: setup
 	$(BIN)/mypy
@@ -57,6 +57,11 @@ smoke: setup
 
 examples: setup
 	for example in examples/*.py; do echo $$example; $(BIN)/python $$example || exit 1; done
+
+# What of the documentation is made from the source and from examples; tests say when it is out of date.
+docs: setup
+	$(BIN)/python docs/include.py
+	$(BIN)/python docs/imports.py
 
 bench: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import jax
-import polars as pl
 
 import krogh
+from krogh.lab import median_time
 
 
 @krogh.model("gelu-mlp")
@@ -37,6 +37,6 @@ task = krogh.Parity(n=12, k=3)
 training = krogh.Training(krogh.Sgd(0.3), krogh.Online(32), krogh.Stopping(budget=5_000, validation=512))
 trials = [krogh.Trial(task, model, training, seed=seed) for model in (GeluMlp(32), krogh.Mlp(32)) for seed in range(10)]
 table = krogh.run(trials)
-times = pl.col("convergence_time").cast(float).fill_null(float("inf"))  # never converged is late, not missing
-print(table.group_by("model", maintain_order=True).agg(times.median(), pl.len().alias("trials")))
+for name, rows in krogh.groups(table, "model").items():
+    print(f"{name}: median convergence time {median_time(krogh.times_of(rows))}, {len(rows)} trials")
 assert table["outcome"].eq("converged").mean() > 0.5

@@ -5,160 +5,31 @@
     trial = krogh.Trial(krogh.Parity(n=20, k=3), krogh.Mlp(width=100))
     table = krogh.run(krogh.sweep(trial, seed=range(100)))
 
-The public names below are imported on first use, so that `krogh --help` does not wait for JAX.
+The public names are listed in `__init__.pyi`, which type checkers read. Each is imported when it is first used, so that
+`krogh --help` does not wait for JAX.
 """
 
+import ast
 import importlib
+from pathlib import Path
 from typing import Any
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "krogh.errors": ("KroghError", "require"),
-    "krogh.tasks": (
-        "BooleanTask",
-        "CentredSquareLink",
-        "Circuit",
-        "CircuitFunction",
-        "ClassificationTask",
-        "DisjointParity",
-        "Examples",
-        "Group",
-        "GroupComposition",
-        "LayeredCircuit",
-        "LinearLink",
-        "MeanLink",
-        "Parity",
-        "ParityClasses",
-        "ParityControl",
-        "RidgeLink",
-        "SparseBoolean",
-        "Task",
-        "TokenRegression",
-        "TwoLayerLink",
-        "circuit_function",
-        "coherence",
-        "gate",
-        "load_circuit",
-        "load_group",
-        "paper_dimension",
-        "sign_codes",
-        "sparse_and",
-        "sparse_or",
-        "sparse_xor",
-        "task",
-    ),
-    "krogh.models": (
-        "AttentionBlocks",
-        "AttentionMlp",
-        "DisjointPolyNet",
-        "Feedforward",
-        "HomogeneousNetwork",
-        "Learner",
-        "LinearAttention",
-        "LipschitzRnn",
-        "MergedAttention",
-        "Mlp",
-        "Model",
-        "Neuron",
-        "PairNetwork",
-        "ParityTransformer",
-        "PolyNet",
-        "PowerNetwork",
-        "Recurrent",
-        "ResidualRnn",
-        "SparseTransformer",
-        "StateSpace",
-        "TokenAttention",
-        "configuration",
-        "model",
-        "power_mlp",
-    ),
-    "krogh.training": (
-        "Adam",
-        "Constant",
-        "Cosine",
-        "EuclideanNorm",
-        "FullBatch",
-        "MARGIN_PRESETS",
-        "MarginPreset",
-        "NeuronNorm",
-        "Offline",
-        "Online",
-        "Penalty",
-        "Piecewise",
-        "Population",
-        "Sgd",
-        "Stopping",
-        "Training",
-        "doublings",
-    ),
-    "krogh.probes": (
-        "BatchLoss",
-        "Error",
-        "FourierPower",
-        "IrrepPower",
-        "Margin",
-        "Moment",
-        "Movement",
-        "NeuronCounts",
-        "NeuronEfficiency",
-        "NeuronShares",
-        "Probe",
-        "SupportWeight",
-        "frequency_kernels",
-        "probe",
-    ),
-    "krogh.programs.automata": ("Automaton", "from_regex"),
-    "krogh.programs.machines": ("Machine", "load_machine"),
-    "krogh.theory": ("predict",),
-    "krogh.networks.automata": ("compile_automaton",),
-    "krogh.networks.circuits": ("compile_circuit",),
-    "krogh.networks.counting": ("compile_counting",),
-    "krogh.networks.machines.compiled": ("compile_machine",),
-    "krogh.engine": (
-        "Drawn",
-        "Given",
-        "Inherited",
-        "Pruning",
-        "Trial",
-        "Trials",
-        "Weights",
-        "run",
-        "stack",
-        "sweep",
-    ),
-    "krogh.lab": (
-        "Chart",
-        "Claim",
-        "Claims",
-        "Curve",
-        "Estimate",
-        "Experiment",
-        "Figure",
-        "Results",
-        "Tables",
-        "curves",
-        "experiment",
-        "groups",
-        "judge_study",
-        "need",
-        "run_study",
-        "setting",
-        "times_of",
-    ),
-    "krogh.report": ("write_report",),
-    "krogh.values": ("data", "structure"),
+    name.name: statement.module
+    for statement in ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")).body
+    if isinstance(statement, ast.ImportFrom) and statement.module
+    for name in statement.names
 }
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = [*_HOME]
+__all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _HOMES:
         raise AttributeError(f"module 'krogh' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+    return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

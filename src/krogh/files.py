@@ -18,7 +18,7 @@ from krogh.errors import KroghError
 
 STUDY_SCHEMA = 2
 """Of study.json and claims.json: raised whenever a reader of the one before could be misled."""
-RECORDS_SCHEMA = 3
+RECORDS_SCHEMA = 4
 """Of the Parquet files of a study's records."""
 
 

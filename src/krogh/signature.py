@@ -1,12 +1,17 @@
 """Functions asked for by name: their settings read off the signature, and given as Python values or as text.
 
 Predictions and constructions are both functions with annotated parameters. Here is what the two share: the
-summary and the parameters of such a function, and the conversion of settings given by name (as they come from
+summary and the settings of such a function, and the conversion of settings given by name (as they come from
 a command line) to the annotated types, with one clear error where that fails.
+
+A parameter that is a dataclass stands for its fields: they are settings like any other, and are gathered into one
+value for the function. So what several functions ask for, its defaults and its checks, is written once.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import inspect
 import math
 import operator
@@ -30,9 +35,33 @@ def summary_of(function: Callable[..., Any]) -> str:
 
 def parameters_of(function: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
     """Each setting's name with its type and its default (`REQUIRED` where it has none)."""
+    found: dict[str, tuple[Any, Any]] = {}
+    for name, kind, default in _parameters(function):
+        found |= parameters_of(kind) if _is_value(kind) else {name: (kind, default)}
+    return found
+
+
+def arguments_of(function: Callable[..., Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings as arguments of the function: the fields of a dataclass become a value of it."""
+    found = {}
+    for name, kind, _ in _parameters(function):
+        if _is_value(kind):
+            found[name] = kind(**arguments_of(kind, settings))
+        elif name in settings:
+            found[name] = settings[name]
+    return found
+
+
+def _is_value(kind: Any) -> bool:
+    return dataclasses.is_dataclass(kind)
+
+
+@functools.cache
+def _parameters(function: Callable[..., Any]) -> tuple[tuple[str, Any, Any], ...]:
+    """The function's own parameters, or a dataclass's fields: name, type, default."""
     hints = typing.get_type_hints(function)
-    signature = inspect.signature(function)
-    return {name: (hints.get(name, str), p.default) for name, p in signature.parameters.items()}
+    parameters = inspect.signature(function).parameters
+    return tuple((name, hints.get(name, str), parameter.default) for name, parameter in parameters.items())
 
 
 def converted(thing: str, parameters: Mapping[str, tuple[Any, Any]], settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -169,7 +169,7 @@ def _static_fields(value: Any) -> Any:
         return [_static_fields(part) for part in value]
     if not isinstance(value, Value):
         return type(value).__name__
-    fields: dict[str, Any] = {"kind": f"{type(value).__module__}.{type(value).__qualname__}"}
+    fields: dict[str, Any] = {"kind": _name_of(type(value))}
     for field in dataclasses.fields(value):
         if field.metadata.get("fitted"):
             continue
@@ -177,6 +177,11 @@ def _static_fields(value: Any) -> Any:
         static = field.metadata.get("static", False)
         fields[field.name] = plain(part) if static else _static_fields(part)
     return fields
+
+
+def _name_of(kind: type[Value]) -> str:
+    """A name that a move to another module does not change: what it is registered as, or its package and name."""
+    return kind.kind or f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}"
 
 
 def digest(text: str, size: int = 8) -> bytes:

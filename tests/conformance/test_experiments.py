@@ -141,6 +141,8 @@ def test_its_claims_are_decided_by_what_is_planted(name, tables, smoke):
         assert not math.isnan(claim.low) and not math.isnan(claim.high), claim.name
         assert claim.low <= claim.high and claim.trials >= 0
         assert claim.verdict == INCONCLUSIVE or claim.trials >= 1, f"{claim.name} is decided by nothing"
+        exactly = claim.low == claim.high
+        assert claim.verdict == INCONCLUSIVE or exactly, f"{claim.name}: a smoke scale decides only what has no doubt"
         slack = 1e-9 * abs(claim.value) if math.isfinite(claim.value) else 0.0
         assert math.isnan(claim.value) or claim.low - slack <= claim.value <= claim.high + slack, claim.name
 

@@ -8,18 +8,19 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from group_oracles import neuron_efficiency
 from planted import drawn, planted_tables, verdicts
 
 from krogh.engine import Trial
 from krogh.errors import KroghError
-from krogh.experiments.algebra.alternatives import Alternatives, compared, predicted_ratios
+from krogh.experiments.algebra.alternatives import Alternatives, compare, predicted_ratios
 from krogh.experiments.algebra.common import addition_measures
 from krogh.experiments.algebra.cyclic import CyclicAddition
 from krogh.experiments.algebra.norms import Norms
 from krogh.lab import Results, Tables
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.networks.groups.arrays import PairArrays
-from krogh.networks.groups.measures import neuron_efficiency, normalised_margin
+from krogh.networks.groups.measures import normalised_margin
 from krogh.networks.groups.written import cyclic_network, memoriser_network
 from krogh.programs.groups import cyclic as cyclic_group
 from krogh.theory.groups.maximum import max_margin_cyclic
@@ -38,7 +39,7 @@ def alternatives(end: Any, highest: float = 0.9, **changes: Any) -> Tables[Any]:
     """Training that ends at `end(p)` from wherever it started; None is training that diverged."""
     settings = ALTERNATIVES.settings("laptop", changes)
     p, start_p = settings.p, settings.start_p
-    constructions = compared(Results(pl.DataFrame({"id": [], "begun": []}), settings))
+    constructions = compare(Results(pl.DataFrame({"id": [], "begun": []}), settings))
     random = PairArrays(*(np.random.default_rng(0).normal(size=(20, p)) for _ in range(3)))
     one = {"p": p, "highest": highest}
     pairs = [

@@ -9,18 +9,19 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from group_oracles import cyclic_neuron
 from planted import drawn, planted_tables
 from planted import verdicts as verdicts_of
 
 from krogh.engine import Trial
 from krogh.errors import KroghError
 from krogh.experiments.algebra import common, cyclic
-from krogh.experiments.algebra.common import MEASURES, addition_measures, relative_shares, relu_distance, say_median
+from krogh.experiments.algebra.common import MEASURES, MedianClaims, addition_measures, relative_shares, relu_distance
 from krogh.experiments.algebra.cyclic import CyclicAddition
 from krogh.lab import Claims, Tables, run_study
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.networks.groups.arrays import PairArrays
-from krogh.networks.groups.written import cyclic_network, cyclic_neuron, memoriser_network
+from krogh.networks.groups.written import cyclic_network, memoriser_network
 from krogh.probes.features.distance import margin_distance
 from krogh.probes.features.spectra import network_spectrum
 from krogh.programs.groups import cyclic as cyclic_group
@@ -182,9 +183,9 @@ def test_every_modulus_has_its_claims():
 # --- what several seeds say together --------------------------------------------------------------------------
 
 
-def said(values: list[float], **words: Any) -> Any:
+def said(values: list[float], fewest: int = 6, **threshold: Any) -> Any:
     say = Claims("here")
-    say_median(say, "it", "it is so.", values, "it", **words)
+    MedianClaims(say, pl.DataFrame({"it": values}), fewest)("it", "it is so.", "it", "it", **threshold)
     return next(iter(say))
 
 
@@ -203,7 +204,7 @@ def test_medians_have_the_range_as_their_interval_from_six_seeds_on_and_count_di
 
 def test_a_bound_without_any_number_is_inconclusive():
     say = Claims("here")
-    common.say_bound(say, "bound", [math.nan, -math.inf], "γ*")
+    MedianClaims(say, pl.DataFrame({"highest": [math.nan, -math.inf]})).bound("γ*")
     assert next(iter(say)).verdict == INCONCLUSIVE
 
 

@@ -6,7 +6,6 @@ import functools
 import math
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import polars as pl
 import pytest
@@ -15,24 +14,27 @@ from planted import verdicts as verdicts_of
 
 from krogh.engine import Trial
 from krogh.errors import KroghError
-from krogh.experiments.algebra import common as group_plan
-from krogh.experiments.algebra import group
-from krogh.experiments.algebra.common import Plan, padded_doublings, plan_of
+from krogh.experiments.algebra import common, group
+from krogh.experiments.algebra.common import GroupTraining, Plan, plan_of
 from krogh.experiments.algebra.group import Composition, left_out, network_measures, theory_row
 from krogh.lab import Tables
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.networks.groups.arrays import PairArrays
 from krogh.networks.groups.written import group_network
 from krogh.programs.groups import Group, from_table, load_group
+from krogh.theory.groups.characters import character_table
 from krogh.theory.groups.finite import finite_lambda
-from krogh.theory.groups.irreps import irrep_projectors
+from krogh.theory.groups.irreps import isotypic_projector, real_rows
 from krogh.theory.groups.maximum import max_margin_group
-from krogh.training import Online, Population, doublings
+from krogh.training import Online, Population
 
 EXPERIMENT = Composition()
 OTHERS = ("D_6", "A_4", "Q_8", "Z_2^3", "Z_7xZ_2", "Z_23", "S_3xZ_2", "A_5", "Z_2")
 
-cached_plan = functools.cache(plan_of)
+
+@functools.cache
+def planned(name: str, **asked: Any) -> Plan:
+    return plan_of(name, GroupTraining(**asked))
 
 
 def trials_of(scale: str = "smoke", **changes: Any) -> list[Any]:
@@ -43,15 +45,14 @@ def trials_of(scale: str = "smoke", **changes: Any) -> list[Any]:
 
 
 def test_the_sources_groups_have_the_sources_settings():
-    s3, s4, s5 = (cached_plan(name) for name in ("S_3", "S_4", "S_5"))
-    assert [plan.preset for plan in (s3, s4, s5)] == [True] * 3
-    assert [(plan.width, plan.steps, plan.lam) for plan in (s3, s4, s5)] == [
-        (30, 50_000, 1e-7),
-        (200, 50_000, 1e-7),
-        (2000, 75_000, 1e-5),
+    s3, s4, s5 = (planned(name) for name in ("S_3", "S_4", "S_5"))
+    assert [plan.stated for plan in (s3, s4, s5)] == [True] * 3
+    assert [(plan.preset.width, plan.preset.steps, plan.lam, plan.preset.batch) for plan in (s3, s4, s5)] == [
+        (30, 50_000, 1e-7, None),
+        (200, 50_000, 1e-7, None),
+        (2000, 75_000, 1e-5, 1000),
     ]
-    assert [plan.final_rate for plan in (s3, s4, s5)] == pytest.approx([1638.4, 1638.4, 12.8])
-    assert (s3.batch, s4.batch, s5.batch) == (None, None, 1000)
+    assert [plan.preset.final_rate for plan in (s3, s4, s5)] == pytest.approx([1638.4, 1638.4, 12.8])
     trial = s5.trial()
     assert isinstance(trial.training.regime, Online) and isinstance(s3.trial().training.regime, Population)
     assert float(trial.training.penalty.weight) == pytest.approx(1e-5)
@@ -60,29 +61,29 @@ def test_the_sources_groups_have_the_sources_settings():
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_automatic_settings_are_stable_wide_and_long_enough(name):
-    plan = cached_plan(name)
-    optimum = plan.optimum
-    assert not plan.preset and plan.batch is None and plan.steps % 1000 == 0
+    plan = planned(name)
+    optimum, preset = plan.optimum, plan.preset
+    assert not plan.stated and preset.batch is None and preset.steps % 1000 == 0
     assert plan.lam <= optimum.threshold / 20, "λ is small compared with where the zero network is optimal"
-    assert plan.width >= plan.best.width and not plan.remark
-    decay = plan.final_rate * plan.lam
-    norm = (optimum.rho / plan.width) ** (1 / 3)
-    curvature = 9 * plan.lam * optimum.margin * norm * group_plan.curvature(plan.group)
-    assert decay <= 4e-3 * (1 + 1e-9) and plan.final_rate * curvature <= 2 / 3 * (1 + 1e-9)
-    settling = (plan.steps - plan.doubled_at[-1]) * 3 * decay * norm
+    assert preset.width >= plan.best.width and not plan.remark
+    decay = preset.final_rate * plan.lam
+    norm = (optimum.rho / preset.width) ** (1 / 3)
+    curvature = 9 * plan.lam * optimum.margin * norm * common.curvature(plan.group)
+    assert decay <= 4e-3 * (1 + 1e-9) and preset.final_rate * curvature <= 2 / 3 * (1 + 1e-9)
+    settling = (preset.steps - preset.doubled_at[-1]) * 3 * decay * norm
     assert 59 <= settling <= 60 + 1000 * 3 * decay * norm
-    assert 0.02 <= plan.rate <= 0.05
+    assert 0.02 <= preset.rate <= 0.05
 
 
 @pytest.mark.parametrize("name", ["D_6", "Z_23", "A_5", "S_3xS_3"])
 def test_the_rate_waits_while_networks_fit_the_table(name):
     """Doublings come every 200 steps but for one, before the rate would exceed what is safe while fitting."""
-    plan = cached_plan(name)
-    held, wait = group_plan.waiting(plan.group, plan.optimum, plan.width)
-    gaps = np.diff([0, *plan.doubled_at])
+    plan = planned(name)
+    held, wait = common.waiting(plan.group, plan.optimum, plan.preset.width)
+    gaps = np.diff([0, *plan.preset.doubled_at])
     (place,) = np.flatnonzero(gaps != 200)
-    rate = plan.rate * 2.0**place
-    assert gaps[place] == 200 + wait and held / 2 < rate <= held < plan.final_rate
+    rate = plan.preset.rate * 2.0**place
+    assert gaps[place] == 200 + wait and held / 2 < rate <= held < plan.preset.final_rate
     # neurons of norm 0.6 grow by 3eγ‖ω‖ with e = 0.4 and the bound γ = 2/(3√(3n)(n-1)) of equal weights: √D slower
     n = plan.group.order
     alone = 1 / (3 * 0.4 * 2 / (3 * math.sqrt(3 * n) * (n - 1)) * 0.6)
@@ -92,10 +93,10 @@ def test_the_rate_waits_while_networks_fit_the_table(name):
 @pytest.mark.parametrize(("name", "lam"), [("S_3", 2e-4), ("D_4", 2e-4), ("Q_8", 1e-4), ("Z_11", 1e-4)])
 def test_the_curvature_at_the_optimum_is_about_what_rates_assume(name, lam):
     """Power iteration on the Hessian of the whole loss, at the exact optimum written down."""
-    given = load_group(name)
-    optimum, n = finite_lambda(given, lam), given.order
-    network = group_network(given, optimum.shares).scaled(optimum.rho ** (1 / 3))
-    right = np.eye(n)[given.table.ravel()]
+    group = load_group(name)
+    optimum, n = finite_lambda(group, lam), group.order
+    network = group_network(group, optimum.shares).scaled(optimum.rho ** (1 / 3))
+    right = np.eye(n)[group.table.ravel()]
 
     def slope(theta: np.ndarray) -> np.ndarray:
         u, v, w = np.split(theta, 3, axis=1)
@@ -108,63 +109,56 @@ def test_the_curvature_at_the_optimum_is_about_what_rates_assume(name, lam):
 
     weights = network.neurons
     assert np.abs(slope(weights)).max() < 1e-12, "it is the optimum"
-    found, direction = 0.0, np.random.default_rng(0).standard_normal(weights.shape)
+    largest, direction = 0.0, np.random.default_rng(0).standard_normal(weights.shape)
     for _ in range(40):
         step = 1e-4 * direction / np.linalg.norm(direction)
         direction = (slope(weights + step) - slope(weights - step)) / 2e-4
-        found = float(np.linalg.norm(direction))
+        largest = float(np.linalg.norm(direction))
     size = (optimum.rho / network.width) ** (1 / 3)
-    expected = 9 * lam * optimum.margin * size * group_plan.curvature(given)
-    assert 0.45 <= found / expected <= 1.45
+    expected = 9 * lam * optimum.margin * size * common.curvature(group)
+    assert 0.45 <= largest / expected <= 1.45
 
 
 def test_who_changes_a_stated_setting_gets_a_schedule_that_fits():
-    stated, longer, wider = cached_plan("S_3"), cached_plan("S_3", steps=60_000), cached_plan("S_3", width=40)
-    assert longer.doubled_at == wider.doubled_at == stated.doubled_at
-    assert (longer.steps, wider.width) == (60_000, 40) and not (longer.preset or wider.preset)
-    strong = cached_plan("S_3", lam=1e-3)
-    assert not strong.preset and strong.width == 30 and strong.final_rate * 1e-3 <= 4e-3
-    given = cached_plan("S_3", doubled=3, doubled_every=7, rate=0.2, steps=20)
-    assert (given.rate, given.doubled_at) == (0.2, (7, 14))  # the third would come after the end
-    assert cached_plan("D_6", batch=64).final_rate * cached_plan("D_6").lam <= 1.28e-4 * (1 + 1e-9)
+    stated, longer, wider = planned("S_3"), planned("S_3", steps=60_000), planned("S_3", width=40)
+    assert longer.preset.doubled_at == wider.preset.doubled_at == stated.preset.doubled_at
+    assert (longer.preset.steps, wider.preset.width) == (60_000, 40) and not (longer.stated or wider.stated)
+    strong = planned("S_3", lam=1e-3)
+    assert not strong.stated and strong.preset.width == 30 and strong.preset.final_rate * 1e-3 <= 4e-3
+    short = planned("S_3", doubled=3, doubled_every=7, rate=0.2, steps=20)
+    assert (short.preset.rate, short.preset.doubled_at) == (0.2, (7, 14))  # the third would come after the end
+    noisy = planned("D_6", batch=64)
+    assert noisy.preset.final_rate * noisy.lam <= 1.28e-4 * (1 + 1e-9)
 
 
 def test_a_file_is_not_taken_for_the_group_it_is_called_after(tmp_path):
     path = tmp_path / "S_3.csv"
     np.savetxt(path, load_group("Z_6").table, fmt="%d", delimiter=",")
     plan = plan_of(str(path))
-    assert plan.name == "S_3" and not plan.preset and plan.best.value == pytest.approx(max_margin_group(6).value)
+    assert plan.name == "S_3" and not plan.stated and plan.best.value == pytest.approx(max_margin_group(6).value)
 
 
 def test_too_few_neurons_are_said(monkeypatch):
-    assert "20 neurons are fewer than the 38" in plan_of("D_6", width=20).remark
-    monkeypatch.setattr(group_plan, "MOST_NEURONS", 30)
+    assert "20 neurons are fewer than the 38" in planned("D_6", width=20).remark
+    monkeypatch.setattr(common, "MOST_NEURONS", 30)
     capped = plan_of("D_6")
-    assert capped.width == 30 and "30 neurons are fewer than the 38" in capped.remark
+    assert capped.preset.width == 30 and "30 neurons are fewer than the 38" in capped.remark
 
 
 def test_irreps_of_dimension_one_have_neurons_enough():
-    assert cached_plan("Z_2^3").width == 70  # ten for each of seven irreps, where twice what suffices is 28
-
-
-def test_padded_schedules_are_the_same_schedules():
-    for times in ((), (200,), (200, 400, 600)):
-        short, padded = doublings(times), padded_doublings(times, 4)
-        assert padded.boundaries.shape == (4,) and padded.factors.shape == (5,)
-        for step in map(jnp.asarray, (0, 199, 200, 300, 401, 600, 700)):
-            assert float(padded.factor(step)) == float(short.factor(step))
+    assert planned("Z_2^3").preset.width == 70  # ten for each of seven irreps, where twice what suffices is 28
 
 
 @pytest.mark.parametrize("steps", [1, 7, 600, 1000, 9000, 50_000, 75_000])
 def test_curves_end_at_the_end_and_are_not_too_long(steps):
-    every = group_plan.check_interval(steps)
-    stride = group_plan.curve_interval(steps, every)
+    every = common.check_interval(steps)
+    stride = common.curve_interval(steps, every)
     assert steps % every == 0 and steps % stride == 0 and stride % every == 0 and every <= 100
     assert steps // stride <= 250 and (steps // stride >= 50 or every == 1)
 
 
 def test_expensive_groups_have_fewer_seeds():
-    assert (cached_plan("S_3").seeds, cached_plan("S_5").seeds) == (12, 6)
+    assert (group.seeds_of(planned("S_3")), group.seeds_of(planned("S_5"))) == (12, 6)
     assert [len(cohort) for cohort in trials_of("paper")] == [12, 12, 6]
     assert [len(cohort) for cohort in trials_of("paper", seeds=2)] == [2, 2, 2]
 
@@ -218,7 +212,8 @@ def shuffled(name: str) -> Group:
 @pytest.mark.parametrize("name", ["S_3", "A_4", "Q_8", "Z_5"])
 def test_kernels_are_the_identitys_row_of_projectors(name):
     for given in (load_group(name), shuffled(name)):
-        assert np.allclose(group.irrep_kernels(given), irrep_projectors(given)[:, given.identity], atol=1e-12)
+        projectors = [isotypic_projector(given, real) for real in real_rows(character_table(given))]
+        assert np.allclose(group.irrep_kernels(given), np.stack(projectors)[:, given.identity], atol=1e-12)
 
 
 # --- measures -------------------------------------------------------------------------------------------------
@@ -233,12 +228,12 @@ def optimal(plan: Plan, shares: dict[str, float] | None = None) -> PairArrays:
 
 def random_network(plan: Plan, seed: int = 0) -> PairArrays:
     random = np.random.default_rng(seed)
-    return PairArrays(*(random.standard_normal((plan.width, plan.group.order)) for _ in range(3)))
+    return PairArrays(*(random.standard_normal((plan.preset.width, plan.group.order)) for _ in range(3)))
 
 
 @pytest.mark.parametrize("name", ["S_3", "A_4", "Q_8", "Z_5"])
 def test_the_exact_optimum_is_at_no_distance(name):
-    plan = cached_plan(name)
+    plan = planned(name)
     row = network_measures(plan, optimal(plan))
     for what in ("relative", "loss", "power", "power_median", "agreement", "efficiency"):
         assert row[what] == pytest.approx(1, abs=1e-9), what
@@ -252,7 +247,7 @@ def test_the_exact_optimum_is_at_no_distance(name):
 
 
 def test_the_maximum_margin_has_another_distance_than_the_optimum_at_finite_lambda():
-    plan = cached_plan("S_3", lam=1e-3)
+    plan = planned("S_3", lam=1e-3)
     row = network_measures(plan, optimal(plan, plan.best.irrep_shares))
     assert row["ratio"] == pytest.approx(1) and row["limit_shares"] == pytest.approx(0, abs=1e-9)
     # 2: .850 and .800 (reference); nothing has a smaller loss than the optimum
@@ -261,16 +256,16 @@ def test_the_maximum_margin_has_another_distance_than_the_optimum_at_finite_lamb
 
 
 def test_a_network_of_noise_is_far_away():
-    plan = cached_plan("S_3")
+    plan = planned("S_3")
     row = network_measures(plan, random_network(plan))
     assert row["ratio"] < 0 and row["loss"] > 2 and row["power"] < 0.95 and row["efficiency"] < 0.5
     assert row["neurons"] > 0.3 and row["function"] > 0.3
 
 
 def test_irreps_that_no_maximum_margin_network_uses_are_added_up():
-    plan = cached_plan("A_5")
-    assert left_out(plan) == ("5",) and left_out(cached_plan("S_4")) == ()
-    assert left_out(cached_plan("Z_2^3")) == ()
+    plan = planned("A_5")
+    assert left_out(plan) == ("5",) and left_out(planned("S_4")) == ()
+    assert left_out(planned("Z_2^3")) == ()
     shares = {"3a": 0.3, "3b": 0.3, "4": 0.3, "5": 0.1}
     row = network_measures(plan, optimal(plan, shares))
     assert row["unused"] == pytest.approx(0.1) and row["limit_shares"] == pytest.approx(0.1, abs=0.09)
@@ -278,7 +273,7 @@ def test_irreps_that_no_maximum_margin_network_uses_are_added_up():
 
 
 def test_rows_per_irrep_add_up():
-    plan = cached_plan("S_4")
+    plan = planned("S_4")
     rows = group.irrep_rows(plan, optimal(plan))
     assert [row["dimension"] for row in rows] == [1, 1, 2, 3, 3]
     for column in ("share", "optimum", "limit"):
@@ -336,13 +331,13 @@ ALWAYS = {"bound", "shares", "one-irrep", "loss", "optimal-neurons", "function"}
     ],
 )
 def test_the_optimum_is_reproduced_and_every_claim_is_there(name, more):
-    found = verdicts(tables(cached_plan(name)))
+    found = verdicts(tables(planned(name)))
     assert set(found) == ALWAYS | more
     assert set(found.values()) == {REPRODUCED}
 
 
 def test_other_settings_of_a_source_group_are_judged_as_any_group():
-    assert set(verdicts(tables(cached_plan("S_3", lam=1e-3)))) == ALWAYS | {"margin"}
+    assert set(verdicts(tables(planned("S_3", lam=1e-3)))) == ALWAYS | {"margin"}
 
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
@@ -370,25 +365,25 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("name", "change", "claim"), WRONG)
 def test_what_is_not_so_is_not_reproduced(name, change, claim):
-    assert verdicts(tables(cached_plan(name), **change))[claim] == NOT_REPRODUCED
+    assert verdicts(tables(planned(name), **change))[claim] == NOT_REPRODUCED
 
 
 def test_two_seeds_decide_nothing_but_the_bound_and_divergence_is_no_success():
-    found = verdicts(tables(cached_plan("S_3"), seeds=2))
+    found = verdicts(tables(planned("S_3"), seeds=2))
     assert {name for name, verdict in found.items() if verdict != INCONCLUSIVE} == {"bound"}
     lost = dict.fromkeys(("ratio", "loss", "share_difference", "power", "rank_correlation"), math.nan)
-    named = verdicts(tables(cached_plan("S_3"), **lost))
+    named = verdicts(tables(planned("S_3"), **lost))
     failing = ("margin", "loss", "shares", "one-irrep", "larger-irreps")
     assert {named[name] for name in failing} == {NOT_REPRODUCED}
 
 
 def test_every_claim_rests_on_the_networks_that_were_trained():
     """No more: the bound is about twelve networks, with all their steps, and not thirteen."""
-    assert {claim.trials for claim in EXPERIMENT.judge(tables(cached_plan("S_3"), seeds=12))} == {12}
+    assert {claim.trials for claim in EXPERIMENT.judge(tables(planned("S_3"), seeds=12))} == {12}
 
 
 def test_remarks_are_part_of_the_statements():
-    claims = EXPERIMENT.judge(tables(plan_of("D_6", width=20)))
+    claims = EXPERIMENT.judge(tables(planned("D_6", width=20)))
     assert all("fewer than the 38" in claim.statement for claim in claims)
 
 

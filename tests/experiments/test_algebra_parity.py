@@ -121,7 +121,7 @@ def test_divergence_is_the_worst_and_still_a_report():
     found = verdicts(EXPERIMENT, tables(None))
     assert found.pop("bound") == REPRODUCED and set(found.values()) == {NOT_REPRODUCED}
     lost = planted_tables(EXPERIMENT, EXPERIMENT.settings("laptop", {"seeds": 1}), lambda trial: None)
-    assert len(drawn(EXPERIMENT, lost)["features"]) == 0
+    assert len(drawn(EXPERIMENT, lost, empty=True)["features"]) == 0
 
 
 def test_a_network_that_diverged_or_is_zero_has_no_measures():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import polars as pl
 import pytest
@@ -13,12 +14,20 @@ from planted import verdicts as verdicts_of
 
 from krogh.engine import Trial
 from krogh.errors import KroghError
-from krogh.experiments.algebra.regularisation import DISTANCES, Regularisation, Settings, deviation, plans_of
+from krogh.experiments.algebra.regularisation import (
+    DISTANCES,
+    Regularisation,
+    Settings,
+    deviation,
+    padded_doublings,
+    plans_of,
+)
 from krogh.lab import Tables
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.networks.groups.arrays import PairArrays
 from krogh.networks.groups.written import group_network
 from krogh.theory.groups.finite import finite_lambda
+from krogh.training import doublings
 
 EXPERIMENT = Regularisation()
 LAMS = (1e-7, 1e-5, 1e-3, 3e-2)
@@ -48,10 +57,18 @@ def test_schedules_in_a_cohort_are_those_of_their_lambda():
     settings = EXPERIMENT.settings("laptop", {"seeds": 1, "groups": ("S_3",)})
     (cohort,) = EXPERIMENT.trials(settings)
     for plan, trial in zip(plans_of(settings, "S_3"), cohort, strict=True):
-        steps = np.arange(0, plan.steps, 130)
+        steps = np.arange(0, plan.preset.steps, 130)
         padded, own = (one.training.optimiser.schedule for one in (trial, plan.trial()))
         both = [s.factors[np.searchsorted(s.boundaries, steps, side="right")] for s in (padded, own)]
-        assert np.array_equal(*both) and both[0][-1] == 2 ** len(plan.doubled_at)
+        assert np.array_equal(*both) and both[0][-1] == 2 ** len(plan.preset.doubled_at)
+
+
+def test_padded_schedules_are_the_same_schedules():
+    for times in ((), (200,), (200, 400, 600)):
+        short, padded = doublings(times), padded_doublings(times, 4)
+        assert padded.boundaries.shape == (4,) and padded.factors.shape == (5,)
+        for step in map(jnp.asarray, (0, 199, 200, 300, 401, 600, 700)):
+            assert float(padded.factor(step)) == float(short.factor(step))
 
 
 def test_a_group_that_is_none_is_refused_before_anything_is_trained():

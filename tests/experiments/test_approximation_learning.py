@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from planted import drawn
+from planted import verdicts as verdicts_of
 
 from krogh.errors import KroghError
 from krogh.experiments.approximation.circuit_learning import CircuitLearning, Settings, success
-from krogh.lab import Tables, figures
+from krogh.lab import Tables
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.programs.circuits.circuit import truth_table
 from krogh.programs.circuits.generators import random_circuit
@@ -34,7 +36,7 @@ def tables(thresholds: dict[int, float], settings: Settings = SETTINGS) -> Table
 
 
 def verdicts(given: Tables[Settings]) -> dict[str, str]:
-    return {claim.name: claim.verdict for claim in CircuitLearning().judge(given)}
+    return verdicts_of(CircuitLearning(), given)
 
 
 def test_labels_are_those_of_the_circuit():
@@ -50,10 +52,8 @@ def test_labels_are_those_of_the_circuit():
 def test_growth_below_three_is_reproduced_and_drawn():
     found = tables({16: 100, 64: 100, 256: 141, 1024: 200})
     assert verdicts(found) == {"growth-0": REPRODUCED, "growth-0.001": REPRODUCED}
-    with figures.style():
-        (figure,) = CircuitLearning().figures(found)
-        figure.drawing.draw_without_rendering()
-    assert len(figure.data) == 2 * 4 * 8 and figure.data["n_width"].is_finite().all()
+    (data,) = drawn(CircuitLearning(), found).values()
+    assert len(data) == 2 * 4 * 8 and data["n_width"].is_finite().all()
 
 
 def test_growth_above_three_is_not():
@@ -63,8 +63,7 @@ def test_growth_above_three_is_not():
 def test_sizes_that_are_never_reached_bound_from_below():
     found = tables({16: 71, 1024: 10**6})
     assert set(verdicts(found).values()) == {NOT_REPRODUCED}
-    with figures.style():
-        next(CircuitLearning().figures(found)).drawing.draw_without_rendering()
+    assert drawn(CircuitLearning(), found)
 
 
 def test_a_claim_rests_on_the_two_widths_that_it_compares():

@@ -10,13 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 import polars as pl
 import pytest
+from planted import drawn
+from planted import verdicts as verdicts_of
 
 from krogh.errors import KroghError
 from krogh.experiments.approximation import machine_fidelity, machine_noise, position_codes
-from krogh.experiments.approximation.common import stepped
+from krogh.experiments.approximation.common import simulate
 from krogh.experiments.approximation.machine_fidelity import Settings, _longest, _spread, draw_trace, trace_table
 from krogh.experiments.approximation.position_codes import CODES, noise_radius, retrieval, score_gap, wrong_share
-from krogh.lab import Experiment, Results, Tables, figures
+from krogh.lab import Experiment, Results, Tables
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.lab.experiment import measured_tables
 from krogh.networks.machines.checks import check_machine
@@ -31,16 +33,13 @@ Given = dict[str, pl.DataFrame]
 
 
 def verdicts(experiment: Experiment[Any], settings: Any, tables: Given) -> dict[str, str]:
-    return {claim.name: claim.verdict for claim in experiment.judge(Tables(settings, tables))}
+    return verdicts_of(experiment, Tables(settings, tables))
 
 
 def draws(experiment: Experiment[Any], settings: Any, tables: Given) -> list[str]:
-    with figures.style():
-        drawn = list(experiment.figures(Tables(settings, tables)))
-        for figure in drawn:
-            figure.drawing.draw_without_rendering()
-            assert len(figure.data) and figure.caption
-    return [figure.name for figure in drawn]
+    data = drawn(experiment, Tables(settings, tables))
+    assert all(len(table) for table in data.values())
+    return list(data)
 
 
 BAD = [
@@ -63,11 +62,9 @@ def test_settings_that_do_not_go_together_are_refused(name, changes, words):
 def test_hard_attention_step_by_step_is_lookup(adder):
     machine, words = load_machine("palindrome"), ["", "0", "01", "010", "0110"]
     compiled = compile_machine(machine, 16, input_length=4, adder=adder)
-    found, run = stepped(compiled, words), run_machine(compiled, words)
+    found, run = simulate(compiled, words), run_machine(compiled, words)
     assert (
-        not found.wrong.any()
-        and np.array_equal(found.output, run.output)
-        and np.array_equal(found.output, found.wanted)
+        not found.wrong.any() and np.array_equal(found.output, run.output) and np.array_equal(found.output, found.label)
     )
     assert found.wrong.shape == (5, 17) and (found.deviation == 0).all() and found.gap.min() == 1.0
     assert check_machine(compiled, words).holds
@@ -79,7 +76,7 @@ def test_hard_attention_step_by_step_is_lookup(adder):
 def test_arithmetics_are_those_of_xla(arithmetic, attention):
     """The transformer in JAX, operation by operation, on the smallest machine there is."""
     compiled = compile_machine(load_machine("parity"), 2, input_length=1, attention=attention)
-    found = stepped(compiled, ["1"], arithmetic)
+    found = simulate(compiled, ["1"], arithmetic)
     parameters = {name: jnp.asarray(value) for name, value in compiled.dense_parameters(jnp.dtype(arithmetic)).items()}
     tokens, lengths = compiled.tokens(["1"])
     with jax.disable_jit():
@@ -97,27 +94,27 @@ def test_gaps_and_deviations_in_bfloat16_are_known_numbers():
     """As XLA's bfloat16 has them, compiled, for the counter of one bit."""
     for attention, gap in (("hard", 0.9375), ("soft", 0.90625)):
         compiled = compile_machine(load_machine("counter"), 7, input_length=2, attention=attention)
-        found = stepped(compiled, ["#0"], "bfloat16")
+        found = simulate(compiled, ["#0"], "bfloat16")
         assert (found.gap.min(), found.deviation.max()) == (gap, 2.0**-7) and not found.wrong.any()
 
 
 def test_softmax_leaks_as_much_as_it_should_without_correction():
     compiled = compile_machine(load_machine("counter"), 7, input_length=2, attention="soft", correction=False)
-    found = stepped(compiled, ["#0"])
+    found = simulate(compiled, ["#0"])
     assert found.wrong.any() and 0 < found.deviation[0] < 1 / 3 < found.deviation.max()
 
 
 def test_other_weights_do_other_things():
     compiled = compile_machine(load_machine("parity"), 4, input_length=3)
     same = compiled.dense_parameters()
-    assert not stepped(compiled, ["101", "11"], parameters=same).wrong.any()
+    assert not simulate(compiled, ["101", "11"], parameters=same).wrong.any()
     turned = {**same, "cls": -same["cls"]}
-    found = stepped(compiled, ["101", "11"], parameters=turned)
-    assert not found.wrong.any() and np.array_equal(found.output, -found.wanted)
+    found = simulate(compiled, ["101", "11"], parameters=turned)
+    assert not found.wrong.any() and np.array_equal(found.output, -found.label)
     still = {**same, "L2.ff.W1": 0 * same["L2.ff.W1"]}
-    assert stepped(compiled, ["101"], parameters=still).wrong.all()
+    assert simulate(compiled, ["101"], parameters=still).wrong.all()
     with pytest.raises(KroghError, match="unknown arithmetic"):
-        stepped(compiled, ["1"], "float8")
+        simulate(compiled, ["1"], "float8")
 
 
 def test_a_wrong_cell_alone_is_wrong():
@@ -125,7 +122,7 @@ def test_a_wrong_cell_alone_is_wrong():
     weights = compiled.dense_parameters()
     last = weights[f"L{compiled.depth}.ff.W3"]
     last[compiled.layout["pos2"]] = 0.0  # state and symbol of the first step come from pos3, and stay right
-    assert stepped(compiled, ["1"], parameters=weights).wrong[0, 0]
+    assert simulate(compiled, ["1"], parameters=weights).wrong[0, 0]
 
 
 def test_nothing_is_read_beyond_the_end_of_a_shorter_word():
@@ -133,13 +130,13 @@ def test_nothing_is_read_beyond_the_end_of_a_shorter_word():
     compiled = compile_machine(load_machine("parity"), 3, input_length=2)
     weights = compiled.dense_parameters()
     weights["E"][:, 0] = weights["E"][:, compiled.machine.encode("1")[0]]
-    assert not stepped(compiled, ["1", "11"], parameters=weights).wrong.any()
+    assert not simulate(compiled, ["1", "11"], parameters=weights).wrong.any()
 
 
 def test_errors_beyond_all_numbers_are_infinite():
     compiled = compile_machine(load_machine("parity"), 4, input_length=3)
     huge = {name: 1e200 * value for name, value in compiled.dense_parameters().items()}
-    found = stepped(compiled, ["101"], parameters=huge)
+    found = simulate(compiled, ["101"], parameters=huge)
     assert math.isinf(found.deviation.max()) and found.wrong.any()
 
 

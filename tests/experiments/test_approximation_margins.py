@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from planted import drawn as drawn_of
+from planted import verdicts as verdicts_of
 
 from krogh.errors import KroghError
 from krogh.experiments.approximation import bounds, chain, circuit_depth, circuit_width, common, perturbations
-from krogh.lab import Experiment, Figure, Results, Tables, figures
+from krogh.lab import Experiment, Results, Tables, figures
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.lab.experiment import measured_tables
 from krogh.networks.circuits import compile_circuit
-from krogh.networks.margins.report import subject_of
 from krogh.networks.relu import dense_parameters
 from krogh.programs.circuits.generators import and_ladder
 from krogh.theory.programs.margin import flips, perturbation_norm, plain_margin
@@ -26,16 +27,13 @@ Given = dict[str, pl.DataFrame]
 
 
 def verdicts(experiment: Experiment[Any], settings: Any, tables: Given) -> dict[str, str]:
-    return {claim.name: claim.verdict for claim in experiment.judge(Tables(settings, tables))}
+    return verdicts_of(experiment, Tables(settings, tables))
 
 
-def drawn(experiment: Experiment[Any], settings: Any, tables: Given) -> list[Figure]:
-    with figures.style():
-        found = list(experiment.figures(Tables(settings, tables)))
-        for figure in found:
-            figure.drawing.draw_without_rendering()
-            assert len(figure.data) and figure.caption
-    return found
+def drawn(experiment: Experiment[Any], settings: Any, tables: Given) -> dict[str, pl.DataFrame]:
+    data = drawn_of(experiment, Tables(settings, tables))
+    assert all(len(table) for table in data.values())
+    return data
 
 
 def changed(tables: Given, name: str, **columns: Any) -> Given:
@@ -77,7 +75,7 @@ def chain_tables(**other: float) -> Given:
 def test_the_chain_as_theory_has_it():
     found = verdicts(chain.Chain(), CHAIN, chain_tables())
     assert set(found.values()) == {REPRODUCED} and len(found) == 6
-    assert [figure.name for figure in drawn(chain.Chain(), CHAIN, chain_tables())] == ["margin"]
+    assert list(drawn(chain.Chain(), CHAIN, chain_tables())) == ["margin"]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +129,7 @@ def test_halving_without_and_constancy_with_correction_are_reproduced():
     experiment = circuit_depth.CircuitDepth()
     found = verdicts(experiment, DEPTH, depth_tables())
     assert set(found.values()) == {REPRODUCED} and len(found) == 5
-    assert [figure.name for figure in drawn(experiment, DEPTH, depth_tables())] == ["margin"]
+    assert list(drawn(experiment, DEPTH, depth_tables())) == ["margin"]
 
 
 @pytest.mark.parametrize(
@@ -180,7 +178,7 @@ def width_tables() -> Given:
 def test_margins_that_do_not_change_with_width_are_reproduced():
     experiment = circuit_width.CircuitWidth()
     assert set(verdicts(experiment, WIDTH, width_tables()).values()) == {REPRODUCED}
-    assert [figure.name for figure in drawn(experiment, WIDTH, width_tables())] == ["width"]
+    assert list(drawn(experiment, WIDTH, width_tables())) == ["width"]
 
 
 @pytest.mark.parametrize(
@@ -200,12 +198,12 @@ def test_margins_that_do_are_not(column, broken):
 
 def test_a_perturbation_of_a_narrow_network_is_one_of_a_wide_network():
     compiled = compile_circuit(and_ladder(3, 3))
-    subject = subject_of(compiled, np.ones((1, 3)))
+    subject = compiled.subject(np.ones((1, 3)))
     narrow = dense_parameters(compiled.network, compiled.network.needed_width)
     wide = dense_parameters(compiled.network, 3 * compiled.network.needed_width)
     small = {name: np.zeros_like(array) for name, array in narrow.items()}
     small["z0.V2"][0] = -4.0 * narrow["z0.V2"][0]  # the first gate is rounded to something negative: 0
-    large = circuit_width.filled(small, wide)
+    large = circuit_width.widen(small, wide)
     assert perturbation_norm(large) == perturbation_norm(small) > 0
     x, y = subject.inputs[0], subject.labels[0]
     assert flips(subject.output, narrow, small, x, y) and flips(subject.output, wide, large, x, y)
@@ -230,7 +228,7 @@ def test_outputs_that_never_change_are_reproduced():
     experiment = perturbations.Perturbations()
     found = verdicts(experiment, TRIED, tried_tables())
     assert set(found.values()) == {REPRODUCED} and len(found) == 5
-    assert [figure.name for figure in drawn(experiment, TRIED, tried_tables())] == ["perturbations"]
+    assert list(drawn(experiment, TRIED, tried_tables())) == ["perturbations"]
 
 
 def test_a_changed_output_refutes_and_few_trials_decide_nothing():
@@ -303,10 +301,12 @@ def test_bounds_are_those_computed_beforehand():
 def test_bounds_are_reproduced_and_drawn():
     found = verdicts(bounds.Bounds(), BOUNDS, bound_tables())
     assert set(found.values()) == {REPRODUCED} and len(found) == 13
-    figures = drawn(bounds.Bounds(), BOUNDS, bound_tables())
-    assert [figure.name for figure in figures] == ["machines", "circuits", "table"]
-    assert figures[2].data["network"].to_list() == ["random, r = 9, q = 4", "parity"]
-    assert figures[2].drawing.axes[0].get_visible(), "a panel with nothing but a table is shown"
+    data = drawn(bounds.Bounds(), BOUNDS, bound_tables())
+    assert list(data) == ["machines", "circuits", "table"]
+    assert data["table"]["network"].to_list() == ["random, r = 9, q = 4", "parity"]
+    with figures.style():
+        *_, table = bounds.Bounds().figures(Tables(BOUNDS, bound_tables()))
+    assert table.drawing.axes[0].get_visible(), "a panel with nothing but a table is shown"
 
 
 def test_nothing_to_be_tabled_gives_no_table():

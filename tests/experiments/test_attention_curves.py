@@ -12,19 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 import polars as pl
 import pytest
-from matplotlib.figure import Figure as Drawing
+from planted import curve_steps, drawn, ended_trials
 
 from krogh.engine import Trials
-from krogh.engine.checking import CONVERGED, FAILED
-from krogh.engine.lane import Finished
-from krogh.engine.records import record_table, with_fields
 from krogh.engine.trial import DATA
 from krogh.errors import KroghError
 from krogh.experiments.attention import attention_weights, validation_curves
-from krogh.experiments.attention.attention_weights import AttentionWeights, looked_at
+from krogh.experiments.attention.attention_weights import AttentionWeights, attention_on_samples
 from krogh.experiments.attention.parity import AttentionParity, plateau_shares
 from krogh.experiments.attention.validation_curves import ValidationCurves, training_fit
-from krogh.lab import Experiment, Network, Results, Tables, figures, run_study
+from krogh.lab import Experiment, Network, Results, Tables
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.lab.experiment import measured_tables
 from krogh.lab.weights import write_weights
@@ -34,33 +31,15 @@ FIRST_WEIGHTS = jax.jit(jax.vmap(lambda trial: trial.initial_params()))
 
 def table_of(cohorts: list[Trials], law: Callable[[Trials, int], dict[str, Any]]) -> pl.DataFrame:
     """What the engine would record if each trial ended as `law` says: time, error, and curves by column."""
-    tables, first = [], 0
-    for cohort in cohorts:
-        template, count = cohort.template, len(cohort)
-        budget = int(template.training.stopping.budget)
-        ends = [law(cohort, position) for position in range(count)]
-        times = np.array([end.get("time", math.inf) for end in ends])
-        solved = times <= budget
-        steps = np.where(solved & template.training.stopping.early, np.minimum(times, budget), budget).astype(np.int32)
-        curves = None
-        if template.probes:
-            grid = np.arange(template.probe_rows) * template.probe_every
-            names = template.curve_columns()
-            curves = np.stack([np.stack([end[name](grid) for name in names], axis=1) for end in ends])
-        ended = Finished(
-            position=np.arange(count),
-            status=np.where(solved, CONVERGED, FAILED),
-            steps=steps,
-            reached=np.where(solved, times, -1).astype(np.int32),
-            error=np.array([end["final"] for end in ends], np.float32),
-            runs=np.ones(count, np.int32),
-            loss=np.zeros(count, np.float32),
-            curves=None if curves is None else curves.astype(np.float32),
-        )
-        records = record_table(cohort, cohort.ids(), ended, first)
-        tables.append(with_fields(cohort, ended.position, records).collect())
-        first += count
-    return pl.concat(tables, how="diagonal_relaxed").drop("order")
+
+    def ends(cohort: Trials) -> dict[str, Any]:
+        rows = [{"time": math.inf, **law(cohort, position)} for position in range(len(cohort))]
+        steps = curve_steps(cohort) if cohort.template.probes else None
+        return {
+            name: np.array([row[name](steps) if callable(row[name]) else row[name] for row in rows]) for name in rows[0]
+        }
+
+    return ended_trials(cohorts, ends)
 
 
 def keep_initial_weights(cohorts: list[Trials], folder: Path, size: float = 1.0) -> Path:
@@ -75,16 +54,6 @@ def verdicts(experiment: Experiment[Any], tables: Tables[Any]) -> dict[str, str]
     claims = experiment.judge(tables)
     assert all(claim.source_value for claim in claims)
     return {claim.name: claim.verdict for claim in claims}
-
-
-def drawn(experiment: Experiment[Any], tables: Tables[Any]) -> dict[str, pl.DataFrame]:
-    with figures.style():
-        made = list(experiment.figures(tables))
-    for figure in made:
-        assert isinstance(figure.drawing, Drawing) and len(figure.data) and figure.title and figure.caption
-        figure.drawing.draw_without_rendering()
-        figure.data.write_csv()
-    return {figure.name: figure.data for figure in made}
 
 
 # --- validation curves ----------------------------------------------------------------------------------------
@@ -236,7 +205,7 @@ def looking(
                 if seed in (None, number):
                     yield Network(None, {"embedding_dropout": rate, "seed": number, "accuracy": accuracy}, {})
 
-    monkeypatch.setattr(attention_weights, "looked_at", looked)
+    monkeypatch.setattr(attention_weights, "attention_on_samples", looked)
     return experiment, measured_tables(experiment, Trained(pl.DataFrame(), settings, "paper"))
 
 
@@ -277,7 +246,7 @@ def test_the_networks_are_looked_at_on_their_own_hold_out_samples(tmp_path):
     folder = keep_initial_weights([cohort], tmp_path)
     results = Results(table, settings, "smoke", cohorts=[cohort], weights_folder=folder)
     lost, network = results.networks()
-    weights, labels, bits = looked_at(network, settings)
+    weights, labels, bits = attention_on_samples(network, settings)
     x = cohort[1].validation(20).x
     np.testing.assert_array_equal(bits, np.asarray(x) < 0)
     np.testing.assert_array_equal(labels, (np.asarray(x)[:, [1, 4, 9]] < 0).all(axis=1))
@@ -372,14 +341,3 @@ def test_the_plateau_is_near_ln_2_from_both_sides():
         steps = list(range(0, 110, 10))
         row = {"curve.step": [steps], "curve.batch_loss": [[math.nan] + [loss] * 10], "convergence_time": [100]}
         assert plateau_shares(pl.DataFrame(row)).tolist() == [near]
-
-
-# --- for real -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", [ValidationCurves, AttentionWeights, AttentionParity])
-def test_smoke_runs_decide_nothing(kind, tmp_path):
-    study = run_study(kind(), "smoke", tmp_path)
-    assert study.status == "complete" and {claim.verdict for claim in study.claims} == {INCONCLUSIVE}
-    assert study.summary["figures"]

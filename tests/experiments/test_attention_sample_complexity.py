@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import polars as pl
 import pytest
-from matplotlib.figure import Figure as Drawing
+from planted import drawn as drawn_by
 from scipy.special import expit
 
 from krogh.engine.checking import allowed_errors
@@ -20,7 +20,7 @@ from krogh.errors import KroghError
 from krogh.experiments.attention.common import GridSettings, source_adam, success_counts
 from krogh.experiments.attention.fixed_positions import FixedPositions
 from krogh.experiments.attention.sample_complexity import SampleComplexity, stars_of, thresholds
-from krogh.lab import Claim, Curve, Experiment, Results, Tables, figures, run_study
+from krogh.lab import Claim, Curve, Experiment, Results, Tables, run_study
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.lab.fits import fit_growth
 from krogh.lab.sample_complexity import crossings
@@ -85,12 +85,7 @@ def stars(tables: Tables[Any]) -> Curve:
 
 
 def drawn(tables: Tables[Any], experiment: Experiment[Any] = MAIN) -> dict[str, pl.DataFrame]:
-    with figures.style():
-        made = list(experiment.figures(tables))
-    for figure in made:
-        assert isinstance(figure.drawing, Drawing) and len(figure.data) and figure.title and figure.caption
-        figure.drawing.draw_without_rendering()
-    return {figure.name: figure.data for figure in made}
+    return drawn_by(experiment, tables)
 
 
 # --- claims of the grid -------------------------------------------------------------------------------------

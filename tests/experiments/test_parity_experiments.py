@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from matplotlib.figure import Figure as Drawing
+from planted import curve_steps, ended_trials
+from planted import drawn as drawn_by
+from planted import verdicts as verdicts_by
 from scipy.stats import norm
 
 import krogh.experiments.parity.scaling as scaling_module
-from krogh.engine import Trial
-from krogh.engine.checking import CONVERGED, FAILED
-from krogh.engine.lane import Finished
-from krogh.engine.records import record_table, with_fields
-from krogh.lab import Figure, Results, Tables, figures, run_study
+from krogh.engine import Trial, Trials
+from krogh.lab import Results, Tables, run_study
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.lab.experiment import measured_tables
 from krogh.lab.fits import power_law
@@ -36,44 +35,26 @@ def results_of(name: str, law: Law, plateau: float = 0.5, scale: str = "paper", 
     """
     experiment = EXPERIMENTS[name]()
     settings = experiment.settings(scale, changes)
-    rng, tables, first = np.random.default_rng(0), [], 0
-    for cohort in experiment.trials(settings):
-        count, template = len(cohort), cohort.template
-        budget = int(template.training.stopping.budget)
-        times = law(template, count, rng)
-        solved = times <= budget
-        steps = np.where(solved, times, budget).astype(np.int32)
-        curves = None
-        if template.probes:
-            grid = np.arange(template.probe_rows) * template.probe_every
-            curves = np.where(grid[None, :] < plateau * steps[:, None], 0.5, 0.25)[..., None].astype(np.float32)
-        ended = Finished(
-            position=np.arange(count),
-            status=np.where(solved, CONVERGED, FAILED),
-            steps=steps,
-            reached=np.where(solved, steps, -1),
-            error=np.where(solved, 0.0, 0.5),
-            runs=np.ones(count, np.int16),
-            loss=np.zeros(count),
-            curves=curves,
-        )
-        records = record_table(cohort, cohort.ids(), ended, first)
-        tables.append(with_fields(cohort, ended.position, records).collect())
-        first += count
-    whole = pl.concat(tables, how="diagonal_relaxed").drop("order")
-    return measured_tables(experiment, Results(whole, settings, scale))
+    rng = np.random.default_rng(0)
+
+    def ends(cohort: Trials) -> dict[str, np.ndarray]:
+        times, budget = law(cohort.template, len(cohort), rng), int(cohort.template.training.stopping.budget)
+        end = {"time": times, "final": np.where(times <= budget, 0.0, 0.5)}
+        if cohort.template.probes:
+            leaves = plateau * np.minimum(times, budget)[:, None]
+            end["error"] = np.where(curve_steps(cohort)[None, :] < leaves, 0.5, 0.25)
+        return end
+
+    table = ended_trials(list(experiment.trials(settings)), ends)
+    return measured_tables(experiment, Results(table, settings, scale))
 
 
 def verdicts(name: str, tables: Tables[Any]) -> dict[str, str]:
-    return {claim.name: claim.verdict for claim in EXPERIMENTS[name]().judge(tables)}
+    return verdicts_by(EXPERIMENTS[name](), tables)
 
 
-def drawn(name: str, tables: Tables[Any]) -> list[Figure]:
-    with figures.style():
-        made = list(EXPERIMENTS[name]().figures(tables))
-    for figure in made:
-        assert isinstance(figure.drawing, Drawing) and len(figure.data) and figure.title and figure.caption
-    return made
+def drawn(name: str, tables: Tables[Any]) -> list[pl.DataFrame]:
+    return list(drawn_by(EXPERIMENTS[name](), tables).values())
 
 
 def on_grid(times: np.ndarray) -> np.ndarray:
@@ -184,14 +165,14 @@ def test_failures_count_as_late_not_as_missing():
     results = results_of("parity/histogram", partly, trials=3000)
     found = verdicts("parity/histogram", results)
     assert found["skewed-right"] == INCONCLUSIVE and found["no-early-luck"] == REPRODUCED
-    (figure,) = drawn("parity/histogram", results)
-    assert figure.data["sgd"].sum() == pytest.approx(2 / 3, abs=0.03)
+    (data,) = drawn("parity/histogram", results)
+    assert data["sgd"].sum() == pytest.approx(2 / 3, abs=0.03)
 
 
 def test_the_histogram_holds_every_trial_that_converged():
-    (figure,) = drawn("parity/histogram", results_of("parity/histogram", lognormal(1000), trials=2000))
-    assert figure.data["sgd"].sum() == pytest.approx(1.0)
-    assert figure.data["random_search"].sum() <= 1.0
+    (data,) = drawn("parity/histogram", results_of("parity/histogram", lognormal(1000), trials=2000))
+    assert data["sgd"].sum() == pytest.approx(1.0)
+    assert data["random_search"].sum() <= 1.0
 
 
 # --- scaling ------------------------------------------------------------------------------------------------
@@ -224,9 +205,9 @@ def test_scaling_finds_the_exponent_of_a_power_law():
         assert exponent.contains(0.5 * k) and exponent.high - exponent.low < 0.2 and exponent.trials == 600
     trials = {claim.name: claim.trials for claim in EXPERIMENTS["parity/scaling"]().judge(results)}
     assert trials["ii-straight-k2"] == 600 and trials["ii-steeper-k3"] == 1200
-    (figure,) = drawn("parity/scaling", results)
-    assert len(figure.data) == 12 and figure.data["trials"].unique().to_list() == [100]
-    assert figure.data["success_rate"].unique().to_list() == [1.0]
+    (data,) = drawn("parity/scaling", results)
+    assert len(data) == 12 and data["trials"].unique().to_list() == [100]
+    assert data["success_rate"].unique().to_list() == [1.0]
 
 
 def test_scaling_without_a_law_is_not_reproduced():
@@ -259,8 +240,8 @@ def test_scaling_by_too_few_seeds_or_too_coarse_checks_is_inconclusive():
 
 def test_scaling_counts_failures_as_infinite_and_ends_the_curve_there():
     results, _ = scaling(lambda n, k: 100 * n**1.5 if n < 60 else INF)
-    (figure,) = drawn("parity/scaling", results)
-    beyond = figure.data.filter(pl.col("n") == 60)
+    (data,) = drawn("parity/scaling", results)
+    beyond = data.filter(pl.col("n") == 60)
     assert beyond["median"].to_list() == [INF, INF] and beyond["success_rate"].to_list() == [0.0, 0.0]
 
 
@@ -273,7 +254,7 @@ def test_scaling_tells_configurations_apart():
         by_k = scaling_module.medians(results)[name]
         assert {point.trials for curve in by_k.values() for point in curve.y} == {4}
         assert {value for curve in by_k.values() for value in curve.value} == {expected}
-    assert [figure.name for figure in drawn("parity/scaling", results)] == ["scaling-ii", "scaling-v", "scaling-xv"]
+    assert list(drawn_by(EXPERIMENTS["parity/scaling"](), results)) == ["scaling-ii", "scaling-v", "scaling-xv"]
 
 
 # --- training curves ----------------------------------------------------------------------------------------

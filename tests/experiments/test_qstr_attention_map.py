@@ -8,13 +8,14 @@ import jax
 import numpy as np
 import polars as pl
 import pytest
+from planted import drawn, planted_tables
+from planted import verdicts as verdicts_of
 
 from krogh.errors import KroghError
 from krogh.experiments.qstr.attention_map import AttentionMap, Settings, spread_places
 from krogh.experiments.qstr.common import retrieval
-from krogh.lab import Results, Tables, figures, run_study
-from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
-from krogh.lab.experiment import measured_tables
+from krogh.lab import Tables
+from krogh.lab.claims import NOT_REPRODUCED, REPRODUCED
 
 SMALL = {"length": 6, "dimension": 3, "samples": 64, "networks": 3, "validation": 32, "prompts": 16, "epochs": 1}
 GOOD = {"block_energy": 0.99, "diagonal": 35.0, "diagonal_dominance": 6.0, "error": 0.04, "retrieval_mean": 0.8}
@@ -27,23 +28,7 @@ def scores(law: str = "shared", networks: int = 5, **changes: float) -> pl.DataF
 
 
 def verdicts(table: pl.DataFrame, **changes: Any) -> dict[str, str]:
-    found = AttentionMap().judge(Tables(Settings(**changes), {"scores": table}))
-    return {claim.name: claim.verdict for claim in found}
-
-
-class Planted(Results[Settings]):
-    """Results whose networks all have the same given weights."""
-
-    def __init__(self, settings: Settings, params: dict[str, np.ndarray], outcomes: list[str]):
-        cohorts = list(AttentionMap().trials(settings))
-        ids = np.concatenate([cohort.ids() for cohort in cohorts])
-        seeds = np.arange(len(ids))
-        columns = {"id": ids, "seed": seeds, "index_law": "shared", "outcome": outcomes, "error": 0.03, "steps": 7}
-        super().__init__(pl.DataFrame(columns), settings, cohorts=cohorts)
-        self.params = params
-
-    def weights(self, identity: int) -> dict[str, np.ndarray]:
-        return self.params
+    return verdicts_of(AttentionMap(), Tables(Settings(**changes), {"scores": table}))
 
 
 def planted(alpha: float, transposed: bool = False, diverged: int = 0) -> Tables[Settings]:
@@ -59,8 +44,11 @@ def planted(alpha: float, transposed: bool = False, diverged: int = 0) -> Tables
     place = np.arange(size)
     Q[place, rows + place] = alpha
     K[place, columns + place] = 1.0
-    outcomes = ["diverged"] * diverged + ["failed"] * (settings.networks - diverged)
-    return measured_tables(AttentionMap(), Planted(settings, params | {"Q": Q, "K": K}, outcomes))
+
+    def weights(trial: Any) -> dict[str, np.ndarray] | None:
+        return params | {"Q": Q, "K": K} if int(trial.seed) >= diverged else None
+
+    return planted_tables(AttentionMap(), settings, weights, error=0.03, steps=7)
 
 
 # --- verdicts -----------------------------------------------------------------------------------------------
@@ -135,15 +123,12 @@ def test_a_network_that_diverged_counts_as_the_worst_and_is_not_drawn():
 
 def test_figures_show_the_map_and_all_networks():
     tables = planted(40.0)
-    with figures.style():
-        heat, entries = AttentionMap().figures(tables)
+    heat, entries = drawn(AttentionMap(), tables).values()
     settings = tables.settings
     size = retrieval(settings.length, settings.dimension, "shared").features
-    assert len(heat.data) == size**2 and len(entries.data) == 3
-    shown = heat.data.sort("query_coordinate", "key_coordinate")["value"].to_numpy().reshape(size, size)
+    assert len(heat) == size**2 and len(entries) == 3
+    shown = heat.sort("query_coordinate", "key_coordinate")["value"].to_numpy().reshape(size, size)
     assert np.count_nonzero(shown) == (size - 3) // 2 and shown.max() == pytest.approx(40.0)
-    for figure in (heat, entries):
-        figure.drawing.draw_without_rendering()
 
 
 def test_dots_are_spread_within_their_width_and_all_differ():
@@ -164,10 +149,3 @@ def test_training_makes_the_epochs_asked_for(scale):
     epochs = int(training.stopping.budget) * settings.batch_size / settings.samples
     assert epochs == pytest.approx(settings.epochs, rel=0.01)
     assert float(training.optimiser.decay) == pytest.approx(0.2)
-
-
-@pytest.mark.slow
-def test_a_smoke_run(tmp_path):
-    study = run_study(AttentionMap(), "smoke", tmp_path)
-    assert study.status == "complete" and {c.verdict for c in study.claims} == {INCONCLUSIVE}
-    assert (study.folder / "figures" / "attention-map.svg").exists()

@@ -9,26 +9,27 @@ import jax
 import numpy as np
 import polars as pl
 import pytest
+from planted import drawn, verdicts
 
 from krogh.engine import Trial
 from krogh.experiments.qstr import common, evaluation_law, sample_complexity
-from krogh.lab import Claim, Tables, figures, run_study
+from krogh.lab import Claim, Tables
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.lab.curves import mean_samples
-from krogh.registry import EXPERIMENTS
 from krogh.tasks import paper_dimension
 from krogh.values import replaced, structure_of
 
-FIGURE, LAW = "qstr/sample-complexity", "qstr/evaluation-law"
+FIGURE, LAW = sample_complexity.SampleComplexity(), evaluation_law.EvaluationLaw()
 SOURCE = common.SOURCE_ARCHITECTURES
 INF = np.inf
 
 Samples = Callable[[str, Trial], float]  # architecture and template -> mean samples
 
 
-def planted(name: str, samples: Samples, scale: str = "paper", spread: float = 0.05, **changes: Any) -> Tables[Any]:
+def planted(
+    experiment: Any, samples: Samples, scale: str = "paper", spread: float = 0.05, **changes: Any
+) -> Tables[Any]:
     """What the experiment would be shown if runs consumed these samples, evenly spread about them by a factor."""
-    experiment = EXPERIMENTS[name]()
     settings = experiment.settings(scale, changes)
     parts = []
     for cohort in experiment.trials(settings):
@@ -44,21 +45,13 @@ def planted(name: str, samples: Samples, scale: str = "paper", spread: float = 0
     return Tables(settings, {"trials": pl.concat(parts)})
 
 
-def claims(name: str, tables: Tables[Any]) -> dict[str, Claim]:
-    return {claim.name: claim for claim in EXPERIMENTS[name]().judge(tables)}
+def claims(tables: Tables[Any]) -> dict[str, Claim]:
+    return {claim.name: claim for claim in FIGURE.judge(tables)}
 
 
-def verdicts(name: str, tables: Tables[Any]) -> dict[str, str]:
-    return {key: claim.verdict for key, claim in claims(name, tables).items()}
-
-
-def drawn(name: str, tables: Tables[Any]) -> pl.DataFrame:
-    with figures.style():
-        made = list(EXPERIMENTS[name]().figures(tables))
-        for figure in made:
-            assert figure.title and figure.caption and len(figure.data)
-            figure.drawing.draw_without_rendering()
-    return made[0].data
+def data_of(experiment: Any, tables: Tables[Any]) -> pl.DataFrame:
+    """The data of the experiment's first figure, once all have been drawn."""
+    return next(iter(drawn(experiment, tables).values()))
 
 
 def published(name: str, trial: Trial) -> float:
@@ -93,14 +86,14 @@ SIMPLE = {
 def test_the_published_values_are_reproduced():
     tables = planted(FIGURE, published, spread=0.02)
     assert verdicts(FIGURE, tables) == dict.fromkeys(GENERAL | SIMPLE, REPRODUCED)
-    data = drawn(FIGURE, tables)
+    data = data_of(FIGURE, tables)
     assert len(data) == 5 * (6 + 5)
     ours = data.filter(pl.col("published").is_not_null(), pl.col("N") > 4)
     assert np.allclose(ours["mean"], ours["published"], rtol=0.08)
 
 
 def test_statistics_and_source_values_of_the_claims():
-    found = claims(FIGURE, planted(FIGURE, published, spread=0.01))
+    found = claims(planted(FIGURE, published, spread=0.01))
     ratio = found["general-feedforward-over-transformer"]
     assert ratio.value == pytest.approx(115 / 17, rel=0.03) and ratio.source_value == "6.8 at N = 12"
     assert ratio.low <= ratio.value <= ratio.high and ratio.trials == 2 * 5
@@ -148,7 +141,7 @@ def test_growth_by_more_than_sixty_percent_is_not_reproduced():
     ],
 )
 def test_settings_unlike_the_source_s_say_so(changes, reason):
-    found = claims(FIGURE, planted(FIGURE, published, **changes)).values()
+    found = claims(planted(FIGURE, published, **changes)).values()
     assert {claim.verdict for claim in found} == {INCONCLUSIVE}
     assert all(reason in claim.reason for claim in found)
 
@@ -171,7 +164,7 @@ OURS = {
 
 
 def test_of_a_smaller_gru_the_order_is_claimed_and_named_as_ours():
-    found = claims(FIGURE, planted(FIGURE, published, spread=0.02, scale="laptop"))
+    found = claims(planted(FIGURE, published, spread=0.02, scale="laptop"))
     assert {claim.verdict for claim in found.values()} == {REPRODUCED}, "the demo decides what it shows"
     assert {name for name, claim in found.items() if "GRU" in claim.statement} == OURS
     for name in OURS:
@@ -181,7 +174,7 @@ def test_of_a_smaller_gru_the_order_is_claimed_and_named_as_ours():
     assert "4.4 at N = 12" in found["general-recurrent-over-transformer"].source_value
     assert not {"simple-recurrent-over-transformer", "simple-recurrent-growth"} & set(found), "the source's alone"
     others = {name: claim.threshold for name, claim in found.items() if name not in OURS}
-    source = claims(FIGURE, planted(FIGURE, published))
+    source = claims(planted(FIGURE, published))
     assert others == {name: source[name].threshold for name in others}
 
 
@@ -202,10 +195,9 @@ def test_a_smaller_gru_need_not_meet_the_source_s_factors():
 
 
 def test_the_rate_of_a_gru_goes_with_its_width():
-    experiment = EXPERIMENTS[FIGURE]()
     rates = {
         trial.model.kind: float(trial.training.optimiser.rate)
-        for trial in (cohort.template for cohort in experiment.trials(experiment.settings("laptop")))
+        for trial in (cohort.template for cohort in FIGURE.trials(FIGURE.settings("laptop")))
     }
     assert rates.pop("recurrent") == pytest.approx(1e-3 * 500 / 64) and set(rates.values()) == {np.float32(1e-3)}
 
@@ -223,7 +215,7 @@ def test_a_run_that_did_not_get_there_bounds_the_ratio_from_below():
     found = verdicts(FIGURE, tables)
     assert found["general-feedforward-over-transformer"] == found["simple-feedforward-over-transformer"] == REPRODUCED
     assert found["general-feedforward-growth"] == INCONCLUSIVE
-    lost = drawn(FIGURE, tables).filter(pl.col("architecture") == "feedforward")
+    lost = data_of(FIGURE, tables).filter(pl.col("architecture") == "feedforward")
     assert lost["runs"].to_list() == [5] * 11 and set(lost["mean"]) == {INF}
 
 
@@ -236,7 +228,7 @@ def test_nothing_reached_is_still_a_report():
 def test_panels_of_the_same_lengths_are_told_apart():
     tables = planted(FIGURE, lambda name, trial: 6400.0 if trial.task.index_law == "shared" else 64_000.0,
                      spread=0.0, lengths=(4, 12), simple_lengths=(4, 12))  # fmt: skip
-    data = drawn(FIGURE, tables)
+    data = data_of(FIGURE, tables)
     assert set(data.filter(pl.col("panel") == "simple")["mean"]) == {6400.0}
     assert set(data.filter(pl.col("panel") == "general")["mean"]) == {64_000.0}
 
@@ -252,11 +244,11 @@ def test_claims_without_one_of_the_architectures():
 
 def test_floors_and_growth_drawn_beside_the_curves():
     tables = planted(FIGURE, published)
-    _, plan = sample_complexity.plans_of(tables.settings)
+    plan = tables.settings.plans["simple"]
     floors = sample_complexity.feedforward_floors(plan)
     assert floors[33] == np.ceil(0.98 * 330 - 1e-9) and floors[25] == 245
     assert set(sample_complexity.unknowns(plan).values()) == {10.0}
-    curve = sample_complexity.curves_of(tables["trials"], plan)["transformer"]
+    curve = sample_complexity.curves_of(tables, "simple")["transformer"]
     growth = sample_complexity.bounded_growth(curve, plan)
     over = [growth[length] / curve.at(length).value for length in plan.lengths]
     assert min(over) == pytest.approx(1.0) and over[1] == min(over), "it touches the highest of the means, N = 27"
@@ -267,8 +259,7 @@ def test_floors_and_growth_drawn_beside_the_curves():
 
 
 def test_the_set_up_is_the_source_s():
-    experiment = EXPERIMENTS[FIGURE]()
-    cohorts = list(experiment.trials(experiment.settings("paper")))
+    cohorts = list(FIGURE.trials(FIGURE.settings("paper")))
     assert len(cohorts) == 55 and sum(map(len, cohorts)) == 275
     first = cohorts[0].template
     assert (first.model.kind, first.model.hidden, first.task.length) == ("recurrent", 500, 33), "the longest first"
@@ -291,9 +282,8 @@ def test_the_set_up_is_the_source_s():
 
 
 def test_the_public_code_s_law_is_a_setting():
-    experiment = EXPERIMENTS[FIGURE]()
-    settings = experiment.settings("laptop", {"evaluation": "shared"})
-    laws = {(c.template.task.index_law, c.template.task.evaluation) for c in experiment.trials(settings)}
+    settings = FIGURE.settings("laptop", {"evaluation": "shared"})
+    laws = {(c.template.task.index_law, c.template.task.evaluation) for c in FIGURE.trials(settings)}
     assert laws == {("independent", "shared"), ("shared", "matched")}
 
 
@@ -308,8 +298,7 @@ def test_budget_in_whole_checks(samples, batch, every, steps):
 
 
 def test_the_two_trials_of_a_run_differ_in_the_test_prompts_alone():
-    experiment = EXPERIMENTS[LAW]()
-    matched, shared = experiment.trials(experiment.settings("smoke"))
+    matched, shared = LAW.trials(LAW.settings("smoke"))
     one, other = matched[1], shared[1]
     assert int(one.seed) == int(other.seed) == 1
     assert (one.task.judged_law, other.task.judged_law) == ("independent", "shared")
@@ -334,7 +323,7 @@ def test_what_the_law_changes():
         ("feedforward-costs", "feedforward-as-published", "transformer-unchanged", "transformer-as-published"),
         REPRODUCED,
     )
-    data = drawn(LAW, tables)
+    data = data_of(LAW, tables)
     assert len(data) == 3 * 2 * 6
     assert data.filter(pl.col("judged_on") == "matched")["published"].null_count() == 18
 
@@ -353,7 +342,7 @@ def test_values_far_from_the_published_ones(factor):
 
 def pair(matched: list[float | None], shared: list[float | None]) -> Any:
     """n(matched)/n(shared) at one N of runs with these steps."""
-    settings = EXPERIMENTS[LAW]().settings("smoke", {"lengths": (12,)})
+    settings = LAW.settings("smoke", {"lengths": (12,)})
     runs = {law: pl.Series(times, dtype=pl.Float64) for law, times in (("matched", matched), ("shared", shared))}
     parts = [
         pl.DataFrame({"convergence_time": times, "seed": range(len(times))}).with_columns(
@@ -387,17 +376,3 @@ def test_the_worst_factor_counts_both_ways():
     assert evaluation_law.worst_factor(curve, {4: 200.0, 8: 70.0}).value == pytest.approx(2.0)
     assert evaluation_law.worst_factor(curve, {4: 110.0, 8: 70.0}).value == pytest.approx(100 / 70)
     assert np.isnan(evaluation_law.worst_factor(curve, {5: 1.0}).value)
-
-
-# --- for real -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_a_smoke_run(tmp_path):
-    study = run_study(EXPERIMENTS[FIGURE](), "smoke", tmp_path)
-    assert study.status == "complete" and {claim.verdict for claim in study.claims} == {INCONCLUSIVE}
-    table = pl.read_parquet(study.folder / "trials.parquet")
-    reached = table.filter(pl.col("outcome") == "converged")
-    assert len(table) == 4 and len(reached) >= 2
-    assert (reached["convergence_time"] % 10 == 0).all() and (reached["error"] <= 0.7).all()
-    assert (study.folder / "figures" / "sample-complexity.svg").exists()

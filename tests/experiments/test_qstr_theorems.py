@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable
@@ -12,53 +11,17 @@ import jax
 import numpy as np
 import polars as pl
 import pytest
+from planted import drawn, planted_tables, verdicts
 
 from krogh.engine.trial import DATA, VALIDATION
 from krogh.errors import KroghError
 from krogh.experiments.qstr import heads, length, norm_competition, recurrent_width, span
 from krogh.experiments.qstr.common import least_over_networks
-from krogh.lab import Experiment, Results, Tables, figures, run_study
+from krogh.lab import Results, Tables
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.lab.experiment import measured_tables
 from krogh.registry import EXPERIMENTS
 from krogh.theory.tokens.limits import head_floor
-
-NAMES = ("qstr/heads", "qstr/span", "qstr/recurrent-width", "qstr/norm-competition", "qstr/length")
-
-
-class Planted(Results[Any]):
-    """Results whose networks have weights of the test's choice, or diverged where there are none."""
-
-    def __init__(self, experiment: Experiment[Any], settings: Any, weights: Callable[[Any], Any]):
-        cohorts = list(experiment.trials(settings))
-        rows = [
-            {"id": int(identity), "seed": int(trial.seed), "error": 0.5, "steps": 10, **cohort.labels}
-            | {"outcome": "diverged" if weights(trial) is None else "failed"}
-            for cohort in cohorts
-            for trial, identity in zip(cohort, cohort.ids(), strict=True)
-        ]
-        table = pl.DataFrame(rows, schema_overrides={"id": pl.UInt64})
-        super().__init__(table, settings, cohorts=cohorts)
-        by_id = {row["id"]: trial for row, trial in zip(rows, (t for c in cohorts for t in c), strict=True)}
-        self.planted = functools.cache(lambda identity: weights(by_id[identity]))
-
-    def weights(self, identity: int) -> dict[str, np.ndarray]:
-        return self.planted(identity)
-
-
-def verdicts(experiment: Experiment[Any], settings: Any, **tables: pl.DataFrame) -> dict[str, str]:
-    found = experiment.judge(Tables(settings, tables))
-    return {claim.name: claim.verdict for claim in found}
-
-
-def draws(experiment: Experiment[Any], tables: Tables[Any]) -> None:
-    with figures.style():
-        for figure in experiment.figures(tables):
-            figure.drawing.draw_without_rendering()
-            assert len(figure.data) and figure.caption
-
-
-# --- every one ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -106,7 +69,7 @@ def good_risk(kind: str, count: int) -> float:
 
 
 def head_verdicts(risk: Callable[[str, int], float], settings: heads.Settings = HEADS) -> dict[str, str]:
-    return verdicts(heads.Heads(), settings, risks=risk_table(risk, settings))
+    return verdicts(heads.Heads(), Tables(settings, {"risks": risk_table(risk, settings)}))
 
 
 def test_risks_above_the_floors_are_reproduced():
@@ -159,7 +122,7 @@ def test_the_null_halfs_risk_is_measured_on_its_positions_alone():
         shapes = jax.eval_shape(lambda: trial.initial_params())
         return {name: np.zeros(leaf.shape, np.float32) for name, leaf in shapes.items()}
 
-    tables = measured_tables(experiment, Planted(experiment, settings, silent))
+    tables = planted_tables(experiment, settings, silent, error=0.5)
     table = tables["risks"]
     trial = next(iter(experiment.trials(settings)))[0]
     tokens = np.asarray(trial.task.test(trial.key(VALIDATION), 300).tokens, np.float64)
@@ -167,8 +130,8 @@ def test_the_null_halfs_risk_is_measured_on_its_positions_alone():
     label = ((tokens[:, :q] ** 2).sum(axis=(1, 2)) - q * d) / math.sqrt(q * d)
     assert table["risk"][0] == pytest.approx((label**2).mean() / 2, rel=1e-4)
     assert table["deviation"][0] == pytest.approx((label**2 / 2).std(ddof=1), rel=1e-4)
-    draws(experiment, tables)
-    lost = measured_tables(experiment, Planted(experiment, settings, lambda trial: None))["risks"]
+    drawn(experiment, tables)
+    lost = planted_tables(experiment, settings, lambda trial: None, error=0.5)["risks"]
     assert set(lost["risk"]) == {math.inf}
 
 
@@ -199,7 +162,7 @@ def span_table(settings: span.Settings = SPAN, **changes: Callable[[float], floa
 
 
 def span_verdicts(table: pl.DataFrame, settings: span.Settings = SPAN) -> dict[str, str]:
-    return verdicts(span.Span(), settings, networks=table, identity=span.projector_identity())
+    return verdicts(span.Span(), Tables(settings, {"networks": table, "identity": span.projector_identity()}))
 
 
 def test_networks_as_the_theorem_has_them_are_reproduced():
@@ -258,8 +221,7 @@ def test_residuals_of_planted_first_layers():
     inside = np.resize(inputs, initial["W"].shape)
 
     def measured(W: np.ndarray) -> pl.DataFrame:
-        results = Planted(experiment, settings, lambda _: initial | {"W": W.astype(np.float32)})
-        return measured_tables(experiment, results)["networks"]
+        return planted_tables(experiment, settings, lambda _: initial | {"W": W.astype(np.float32)})["networks"]
 
     spanned = measured(inside)
     assert spanned["residual"][0] < 1e-9
@@ -275,9 +237,9 @@ def test_residuals_of_planted_first_layers():
     assert decayed["oracle"][0] == pytest.approx(1 - seen, rel=1e-6)
 
 
-def test_the_figure_of_the_span_draws():
+def test_the_figure_of_the_span_drawn():
     for settings in (SPAN, span.Settings(directions=1)):
-        draws(span.Span(), Tables(settings, {"networks": span_table(settings)}))
+        drawn(span.Span(), Tables(settings, {"networks": span_table(settings)}))
 
 
 # --- recurrent width ----------------------------------------------------------------------------------------
@@ -307,8 +269,8 @@ def width_verdicts(needed: dict[str, Callable[[int], float]], **changes: Any) ->
         for seed in range(settings.seeds)
     ]
     tables = measured_tables(experiment, Results(pl.DataFrame(rows), settings))
-    draws(experiment, tables)
-    return {claim.name: claim.verdict for claim in experiment.judge(tables)}
+    drawn(experiment, tables)
+    return verdicts(experiment, tables)
 
 
 LINEAR, CONSTANT, ROOT = (lambda n: 0.9 * n), (lambda n: 5.0), (lambda n: 2 * n**0.4)
@@ -383,7 +345,7 @@ def norm_tables(
 
 
 def norm_verdicts(**changes: Any) -> dict[str, str]:
-    return verdicts(norm_competition.NormCompetition(), NORMS, **norm_tables(**changes))
+    return verdicts(norm_competition.NormCompetition(), Tables(NORMS, norm_tables(**changes)))
 
 
 def test_norms_as_expected_are_reproduced():
@@ -417,7 +379,7 @@ def test_pooled_slopes_and_crossings_of_exact_laws():
     assert crossings == pytest.approx((100 * np.sqrt([8, 16, 32])) ** (2 / 3), rel=1e-3)
 
 
-def test_the_mean_of_the_slopes_is_the_slope_of_all_draws():
+def test_the_mean_of_the_slopes_is_the_slope_of_all_drawn():
     fitting = norm_tables()["fitting"]
     noise = np.exp(np.random.default_rng(0).normal(size=len(fitting)))
     fitting = fitting.with_columns(norm=pl.col("norm") * noise)
@@ -445,7 +407,7 @@ def test_the_smoke_scale_executes_the_constructions():
     tables = measured_tables(experiment, Results(pl.DataFrame(), settings))
     claims = {claim.name: claim for claim in experiment.judge(tables)}
     assert claims["overfitting-fits"].verdict == REPRODUCED and claims["overfitting-fits"].trials == 2
-    draws(experiment, tables)
+    drawn(experiment, tables)
 
 
 # --- length -------------------------------------------------------------------------------------------------
@@ -460,8 +422,8 @@ def length_verdicts(samples: Callable[[int, int], float], **changes: Any) -> dic
         time = 5 * math.ceil(steps / 5) if steps <= settings.budget else None
         rows.append({"task.sparsity": q, "task.length": n, "seed": seed, "convergence_time": time})
     tables = Tables(settings, {"trials": pl.DataFrame(rows, schema_overrides={"convergence_time": pl.Int64})})
-    draws(experiment, tables)
-    return {claim.name: claim.verdict for claim in experiment.judge(tables)}
+    drawn(experiment, tables)
+    return verdicts(experiment, tables)
 
 
 def test_a_logarithm_is_reproduced_and_a_line_is_not():
@@ -488,15 +450,3 @@ def test_the_tasks_are_in_the_theorys_encoding():
     assert task.scaled and task.code_dimension == math.ceil(20 * math.log(16)) and task.sparsity == 2
     products = np.abs(np.asarray(task.codes, np.float64) @ np.asarray(task.codes, np.float64).T) - np.eye(16)
     assert products.max() <= 0.5 + 1e-6
-
-
-# --- for real -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_a_smoke_run(name, tmp_path):
-    study = run_study(EXPERIMENTS[name](), "smoke", tmp_path)
-    exact = {"projector-identity", "overfitting-fits"}
-    assert study.status == "complete"
-    assert all((claim.verdict == REPRODUCED) == (claim.name in exact) for claim in study.claims)

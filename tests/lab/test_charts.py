@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from matplotlib.colors import to_hex
 
@@ -62,10 +63,10 @@ def test_what_is_gathered_is_what_stands_on_the_axes():
         assert np.array_equal(own.select("x", "value").to_numpy(), drawn.get_xydata())
 
 
-def test_a_line_may_be_left_out_of_the_data_and_other_data_may_be_given():
+def test_other_data_may_be_given():
     made = chart()
-    made.panel().line([1, 2], [1, 2], "aside", data=False)
-    assert len(made.figure("").data) == 0 and len(made.panels[0].ax.lines) == 1
+    made.panel().line([1, 2], [1, 2], "aside")
+    assert len(made.figure("").data) == 2 and len(made.panels[0].ax.lines) == 1
     other = CURVE.table("n")
     assert made.figure("", other).data is other
 
@@ -90,6 +91,15 @@ def test_a_band_is_the_interval_of_its_estimates():
     made.panel().curve(curve, "median")
     low, high = curve.y[0].interval()
     assert low < 9 < high and rows(made.figure("")) == [("median", 5, 9, low, high)]
+
+
+def test_ranges_go_from_the_least_to_the_largest_in_the_order_of_x():
+    table = pl.DataFrame({"n": [4, 2, 4, 2, 4], "y": [7.0, 1.0, 8.0, 4.0, 90.0]})
+    made = chart()
+    made.panel().ranges(table, "n", "y", "mean")
+    made[0].ranges(table, "n", "y", "median", middle=pl.Expr.median)
+    means, medians = [(2, 2.5, 1, 4), (4, 35, 7, 90)], [(2, 2.5, 1, 4), (4, 8, 7, 90)]
+    assert rows(made.figure("")) == [("mean", *row) for row in means] + [("median", *row) for row in medians]
 
 
 @pytest.mark.parametrize("draw", ["curve", "band", "line"])

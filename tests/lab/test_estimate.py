@@ -290,6 +290,13 @@ def test_extremes_of_several_estimates():
         maximum([])
 
 
+@pytest.mark.parametrize("estimate", [maximum, minimum, median])
+def test_of_nothing_nothing_is_known_and_it_says_why(estimate):
+    unknown = estimate([], nothing="no seed converged")
+    assert math.isnan(unknown.value) and (unknown.low, unknown.high) == (-math.inf, math.inf)
+    assert unknown.rule == "no seed converged" and unknown.trials == 0
+
+
 def test_undefined_draws_only_widen_an_interval():
     draws = np.arange(1.0, 2000.0)
     clean = drawn(1000.0, draws, {}, "m")

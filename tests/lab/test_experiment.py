@@ -8,9 +8,10 @@ from typing import Literal
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.text import Text
 
 from krogh.errors import KroghError
-from krogh.lab import Experiment, experiment, setting
+from krogh.lab import Experiment, experiment, figures, setting
 from krogh.lab.curves import times_of
 from krogh.lab.settings import settings_help
 from krogh.registry import EXPERIMENTS
@@ -130,6 +131,13 @@ def test_a_scale_that_is_missing(scale, near):
 def test_help_of_every_setting():
     assert settings_help(Knobs())["sizes"] == ((1, 2), "how large")
     assert list(settings_help(Knobs())) == list(Knobs.__dataclass_fields__)
+
+
+def test_a_chart_has_the_source_of_its_experiment():
+    with figures.style():
+        charts = [Knobbed().chart("name", "title", **options) for options in ({}, {"source": "elsewhere"})]
+    words = [{text.get_text() for text in chart.drawing.findobj(Text)} for chart in charts]
+    assert any("?" in text for text in words[0]) and any("elsewhere" in text for text in words[1])
 
 
 def test_filing_an_experiment(unfiled):

@@ -27,7 +27,6 @@ from krogh.lab.fits import (
     law_preference,
     line_bend,
     line_slope,
-    local_slopes,
     power_law,
 )
 from krogh.lab.frontier import Frontier
@@ -224,14 +223,6 @@ def test_elbow_halves_share_the_middle_size_of_an_odd_number():
     assert four.difference.value == pytest.approx(1.0)  # the jump between the halves belongs to neither
 
 
-def test_local_slopes_of_the_calibration_rise():
-    """Median t_c of a width-100 ReLU MLP on (n,3)-parities, as calibrated for the elbow of Figure 5.2."""
-    middle, slopes = local_slopes([10, 20, 40, 80], [60, 125, 300, 950])
-    assert middle == pytest.approx([200**0.5, 800**0.5, 3200**0.5])
-    assert slopes == pytest.approx([1.06, 1.26, 1.66], abs=0.01)
-    assert local_slopes([10, 20], [INF, 5.0])[1].size == 0
-
-
 @given(st.lists(st.floats(1, 1e6), min_size=3, max_size=3))
 def test_coarse_scaling_is_the_smallest_valid_exponent(values):
     times = dict(zip((10, 20, 30), values, strict=True))
@@ -379,7 +370,6 @@ def test_ratios_of_two_points_of_one_curve():
     ("call", "echo"),
     [
         (lambda: fit_growth(exact_curve([1, 2], [1, 1]), "logarithm"), "did you mean 'logarithmic'"),
-        (lambda: local_slopes([1, 1, 2], [1.0, 2.0, 3.0]), "increasing"),
         (lambda: coarse_scaling({20: 1.0, 30: 2.0}), "n=10"),
         (lambda: coarse_scaling({10: 1.0, 5: 2.0}), "n0\\+1=10"),
         (lambda: coarse_scaling({10: 0.0, 50: 2.0}), "positive"),

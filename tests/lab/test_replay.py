@@ -35,7 +35,7 @@ def test_a_replay_tells_the_search_what_was_recorded():
             hits, trials = counts.get(float(m), (0, 0))
             assert hits == solved[cell[:trials]].sum()
             spent += steps[cell[:trials]].sum()
-    assert run.all_steps == spent and run.all_trials < len(solved)
+    assert sum(run.steps.values()) == spent and sum(run.trials.values()) < len(solved)
 
 
 def test_with_one_trial_at_a_time_the_replay_is_the_search_itself():
@@ -48,7 +48,7 @@ def test_with_one_trial_at_a_time_the_replay_is_the_search_itself():
         order.append(position)
         more = search.finished(position, bool(solved[position]))
     assert run.frontiers[50].counts() == search.frontiers[50].counts()
-    assert run.all_steps == steps[order].sum()
+    assert sum(run.steps.values()) == steps[order].sum()
 
 
 def test_trials_report_when_they_have_taken_their_steps():

@@ -186,7 +186,7 @@ study.run_study(tiny_lab.Tiny(), "smoke", out, show=show)
 def test_killed_at_the_worst_moments_and_resumed(reference, tiny, tmp_path, monkeypatch):
     """Each run picks up after the kill before it; the table is that of a run that was never killed."""
     folder = tmp_path / "tiny" / "parity"
-    environment = os.environ | {"PYTHONPATH": str(PLUGIN)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(PLUGIN), *sys.path])}
     grown = []
     for point in ("first write", "between batches", "half a file", "after a merge"):
         ended = subprocess.run(
@@ -524,7 +524,7 @@ for seeds in (2_000, 20_000):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is counted in other units elsewhere")
 def test_peak_memory_per_trial_is_a_few_kilobytes(tmp_path):
     """A row is about 200 bytes; it is there a few times over while parts become a file and a file a table."""
-    environment = os.environ | {"PYTHONPATH": str(PLUGIN)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(PLUGIN), *sys.path])}
     command = [sys.executable, "-c", MEASURING, tmp_path]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     few, many = (1024 * int(line) for line in ended.stdout.split())

@@ -12,7 +12,7 @@ from support import in_double, random_params
 
 from krogh.errors import KroghError
 from krogh.models.feedforward import Feedforward
-from krogh.models.token_attention import require_sequence
+from krogh.models.parts import require_sequence
 from krogh.tasks import Examples, Parity, Task
 from krogh.tasks.links import LinearLink
 from krogh.tasks.token_regression import TokenRegression

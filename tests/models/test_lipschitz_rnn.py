@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import jax
 import numpy as np
 import pytest
 from support import random_params
 
 from krogh.errors import KroghError
-from krogh.models.residual_rnn import LipschitzRnn, projection_norm, readout_lipschitz, storage_ratio
+from krogh.models.residual_rnn import LipschitzRnn, projection_norm, readout_lipschitz
 from krogh.registry import MODELS
 from krogh.tasks import Parity
 from krogh.tasks.token_regression import TokenRegression
@@ -109,7 +107,6 @@ def test_norms_are_those_of_the_bound():
     lipschitz = np.linalg.norm(double["W2"], 2) * np.linalg.norm(double["W3"], 2) * np.linalg.norm(double["W4"])
     assert projection_norm(params) == pytest.approx(norm, rel=1e-5)
     assert readout_lipschitz(params) == pytest.approx(lipschitz, rel=1e-5)
-    assert storage_ratio(params, 50) == pytest.approx(50 / (lipschitz**2 * norm**2 * math.log(1 + 3)), rel=1e-4)
     random = np.random.default_rng(0)
     for _ in range(200):
         a, b, z = random.normal(size=7), random.normal(size=7), random.normal(size=FEATURES)
@@ -127,7 +124,6 @@ def test_norms_are_those_of_the_bound():
             "depth 3 has 2 hidden layers; got readout_width",
         ),
         (lambda: LipschitzRnn(2).check(Parity(8, 2)), "reads sequences of shape"),
-        (lambda: storage_ratio(some_params(MODELS_TRIED[0]), 0), "length must be an integer at least 1"),
     ],
 )
 def test_bad_input_gets_one_clear_error(make, message):

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 
 import jax
 import numpy as np
 import pytest
+import safetensors.numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors import safe_open
 
 from krogh.errors import KroghError
-from krogh.networks.automata import automaton_output, check_automaton, compile_automaton, longest_listed
+from krogh.networks.automata import automaton_output, compile_automaton, longest_listed
+from krogh.networks.handmade import load_network
 from krogh.programs.automata.automaton import from_table, words_of_length
 from krogh.programs.automata.regex import from_regex
 from krogh.theory.numerics import double_precision
@@ -52,9 +56,9 @@ def tables(draw) -> tuple:
 def test_the_languages_of_table_1_exactly(name, correction):
     automaton = LANGUAGES[name]
     compiled = compile_automaton(automaton, correction=correction)
-    checked = check_automaton(compiled, length=8, count=50)
-    assert checked.exact and checked.exhaustive and checked.worst == 0.0
-    assert checked.steps == compiled.width * len(automaton.alphabet)
+    checked = compiled.check(length=8, count=50)
+    assert checked.holds and checked.exhaustive and checked.largest_error == 0.0
+    assert checked.details["steps"] == compiled.width * len(automaton.alphabet)
     assert checked.inputs == sum(len(automaton.alphabet) ** length for length in range(9)) + 50
     for length in range(9):
         words = words_of_length(len(automaton.alphabet), length)
@@ -147,9 +151,9 @@ def test_a_check_finds_a_single_wrong_weight(what):
         array = np.array(getattr(compiled, what))
         array[-1] *= -1
         wrong = dataclasses.replace(compiled, **{what: array})
-    found = check_automaton(wrong, length=5, count=20)
-    assert not found.exact and found.worst >= 0.5
-    assert check_automaton(compiled, length=5, count=20).exact
+    found = wrong.check(length=5, count=20)
+    assert not found.holds and found.largest_error >= 0.5
+    assert compiled.check(length=5, count=20).holds
 
 
 def test_the_steps_decide_words_that_are_not_listed():
@@ -161,8 +165,8 @@ def test_the_steps_decide_words_that_are_not_listed():
     column = far.tocsc()
     column.data[column.indptr[unit] : column.indptr[unit + 1]] = 0.0
     wrong = dataclasses.replace(compiled, recurrent=column.tocsr())
-    found = check_automaton(wrong, length=8, count=5)
-    assert not found.exact and found.worst == 1.0
+    found = wrong.check(length=8, count=5)
+    assert not found.holds and found.largest_error == 1.0
     right = np.array([[0] * 40 + [1]], np.int32)
     assert wrong.run(right).tolist() != compiled.run(right).tolist() == [1.0]
 
@@ -170,7 +174,7 @@ def test_the_steps_decide_words_that_are_not_listed():
 def test_nan_is_an_error():
     compiled = compile_automaton(LANGUAGES["parity"])
     wrong = dataclasses.replace(compiled, readout=np.full(compiled.width, np.nan))
-    assert not check_automaton(wrong, length=2, count=1).exact
+    assert not wrong.check(length=2, count=1).holds
 
 
 def test_lengths_that_are_listed():
@@ -183,11 +187,44 @@ def test_what_is_refused():
     with pytest.raises(KroghError, match=r"words are numbers 0..1 of symbols"):
         compiled.run(np.array([[2]], np.int32))
     with pytest.raises(KroghError, match="length must be an integer at least 0; got length=-1"):
-        check_automaton(compiled, length=-1)
+        compiled.check(length=-1)
     with pytest.raises(KroghError, match="count must be an integer at least 0; got count=-1"):
-        check_automaton(compiled, count=-1)
+        compiled.check(count=-1)
     with pytest.raises(KroghError, match=r"words up to length 22 are listed for this network; got length=23"):
-        check_automaton(compiled, length=23)
+        compiled.check(length=23)
     wide = from_table([[0] * 26] * 800, [0], map(chr, range(97, 123)))
     with pytest.raises(KroghError, match="800 states and 26 symbols needs 20,801 units; at most 20,000 are compiled"):
         compile_automaton(wide)
+
+
+PARITY = from_regex("(0*10*1)*0*", name="even")
+
+
+@pytest.mark.parametrize("correction", [False, True])
+def test_a_recurrent_network_is_read_back(tmp_path, correction):
+    compiled = compile_automaton(PARITY, correction=correction)
+    file = compiled.save(tmp_path / "even.safetensors")
+    found = load_network(file)
+    assert found.automaton == PARITY and found.automaton.name == "even" and found.correction == correction
+    assert found.size == compiled.size and found.check(length=6, count=5).holds
+    for name, value in compiled.dense_parameters().items():
+        assert np.array_equal(found.dense_parameters()[name], value)
+    assert [path.name for path in tmp_path.iterdir()] == ["even.safetensors"]
+    with safe_open(file, framework="numpy") as opened:
+        header = json.loads(opened.metadata()["krogh"])
+    assert header["statement"] == compiled.statement and header["size"] == compiled.size
+
+
+def test_the_file_decides_the_values(tmp_path):
+    """Weights that were changed are read as they are, and fail their check."""
+    file = compile_automaton(PARITY).save(tmp_path / "even.safetensors")
+    with safe_open(file, framework="numpy") as opened:
+        header, tensors = opened.metadata(), {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+    tensors["r"] = -tensors["r"]
+    safetensors.numpy.save_file(tensors, file, header)
+    found = load_network(file)
+    assert found.readout[-1] == -1 and not found.check(length=2, count=1).holds
+    tensors["r"] = tensors["r"][:-1]
+    safetensors.numpy.save_file(tensors, file, header)
+    with pytest.raises(KroghError, match=r"is damaged: parameter 'r' should have the shape \(5,\) and has \(4,\)"):
+        load_network(file)

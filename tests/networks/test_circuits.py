@@ -15,9 +15,6 @@ from hypothesis import strategies as st
 from krogh.errors import KroghError
 from krogh.networks import circuits as circuit_checks
 from krogh.networks.circuits import (
-    GATE_COST,
-    OUTPUT_COST,
-    check_circuit,
     compile_circuit,
     computes,
     deepened,
@@ -61,6 +58,9 @@ GENERATED = {
     "wires": Circuit("wires", 3, [], [], (2, 0, 2)),
 }
 
+GATE_COST = {"ID": 2.0, "NOT": 3.0, "AND": 4.0, "OR": 5.0}
+"""1-norm of a gate's parameters."""
+
 
 def truth(circuit):
     plain = circuit.circuit() if isinstance(circuit, LayeredCircuit) else circuit
@@ -74,9 +74,9 @@ def test_the_network_is_the_circuit(name, correction):
     compiled = compile_circuit(circuit, correction=correction)
     x = all_inputs(circuit.inputs).astype(float)
     assert np.array_equal(compiled.network.run(x), truth(circuit))
-    found = check_circuit(compiled)
-    assert found.exact and found.exhaustive and found.proved and found.worst == 0
-    assert found.inputs == found.floats == 2**circuit.inputs
+    found = compiled.check()
+    assert found.holds and found.exhaustive and found.details["proved"] and found.largest_error == 0
+    assert found.inputs == found.details["floats"] == 2**circuit.inputs
 
 
 @pytest.mark.parametrize("correction", [True, False])
@@ -100,8 +100,8 @@ def test_the_one_norm_is_the_sum_of_costs(name):
     plain, corrected = (compile_circuit(circuit, correction=correction) for correction in (False, True))
     deep = plain.circuit
     assert deep.gates == corrected.circuit.gates
-    costs = sum(GATE_COST[Gate[kind]] * count for kind, count in deep.kind_counts().items())
-    outputs = OUTPUT_COST * len(deep.output)
+    costs = sum(GATE_COST[kind] * count for kind, count in deep.kind_counts().items())
+    outputs = 3.0 * len(deep.output)
     assert plain.network.one_norm == costs + outputs
     assert corrected.network.one_norm == pytest.approx(costs + 9 * deep.gates + outputs, rel=1e-13)
     assert len(plain.network.layers) == 2 * (deep.q - 1) + 1
@@ -220,23 +220,23 @@ def changed(compiled, place, weight=None, bias=None):
 def test_a_wrong_weight_anywhere_is_found(correction):
     """Every single parameter of a small network that matters, changed: no proof, and the check says not exact."""
     compiled = compile_circuit(circuits.comparator(1), correction=correction, depth=19)
-    assert check_circuit(compiled).exact
+    assert compiled.check().holds
     for place, layer in enumerate(compiled.network.layers):
         for row, column in zip(*layer.weight.nonzero(), strict=True):
             wrong = changed(compiled, place, weight=((row, column), -layer.weight[row, column]))
             assert not wrong.proved
-            assert not check_circuit(wrong).exact
+            assert not wrong.check().holds
         for row in range(len(layer.bias)):
             wrong = changed(compiled, place, bias=(row, layer.bias[row] + 1.0))
             assert not wrong.proved
-            assert not check_circuit(wrong).exact
+            assert not wrong.check().holds
 
 
 def test_tiny_errors_are_errors():
     compiled = compile_circuit(circuits.and_ladder(3, 3), correction=False)
     wrong = changed(compiled, 0, bias=(0, -1.0 + 1e-15))
-    found = check_circuit(wrong)
-    assert not wrong.proved and not found.exact and 0 < found.worst < 1e-14
+    found = wrong.check()
+    assert not wrong.proved and not found.holds and 0 < found.largest_error < 1e-14
 
 
 @pytest.mark.parametrize("place", [0, 1, 2, 3])
@@ -275,12 +275,12 @@ def test_a_layered_circuit_that_is_not_its_source_is_found(monkeypatch):
     source = compiled.source
     backwards = Circuit("backwards", 4, source.kinds, source.parents, source.outputs[::-1])
     wrong = replace(compiled, source=backwards)
-    found = check_circuit(wrong)
-    assert not found.exact and found.proved and found.worst == 2.0
+    found = wrong.check()
+    assert not found.holds and found.details["proved"] and found.largest_error == 2.0
     monkeypatch.setattr(circuit_checks, "MOST_WORK", 1)  # the first input goes through the network, the second does not
-    assert check_circuit(wrong, [[0, 0, 0, 0], [0, 0, 0, 0]]).exact
-    found = check_circuit(wrong, [[0, 0, 0, 0], [1, 0, 0, 0]])
-    assert not found.exact and found.floats == 1
+    assert wrong.check([[0, 0, 0, 0], [0, 0, 0, 0]]).holds
+    found = wrong.check([[0, 0, 0, 0], [1, 0, 0, 0]])
+    assert not found.holds and found.details["floats"] == 1
 
 
 @pytest.mark.parametrize("correction", [True, False])
@@ -289,8 +289,8 @@ def test_a_wrong_unit_is_found_where_no_output_shows_it(correction):
     compiled = compile_circuit(circuits.and_ladder(3, 3), correction=correction)
     wrong = changed(compiled, 0, bias=(2, -0.9))
     assert np.array_equal(wrong.network.run(all_inputs(3)), truth(compiled.source))
-    found = check_circuit(wrong)
-    assert not found.exact and found.worst == pytest.approx(0.1)
+    found = wrong.check()
+    assert not found.holds and found.largest_error == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("more", [1, 4, 5])
@@ -298,33 +298,33 @@ def test_outputs_may_be_some_gates_of_the_last_layer(more):
     last = Layer([Gate.AND, Gate.OR, Gate.NOT], [0, 0, 1], [1, 1, 1])
     circuit = LayeredCircuit("some", 2, (last,), (2, 1, 2))
     compiled = compile_circuit(circuit, depth=4 + more)
-    assert check_circuit(compiled).exact and compiled.proved
+    assert compiled.check().holds and compiled.proved
     assert np.array_equal(compiled.network.run(all_inputs(2)), truth(circuit))
 
 
 def test_checks_on_random_and_on_given_inputs(monkeypatch):
     compiled = compile_circuit(circuits.parity_circuit(17))
-    assert check_circuit(compiled, 1000) == check_circuit(compiled, 1000, seed=1)
-    found = check_circuit(compiled, 1000)
-    assert (found.inputs, found.exhaustive, found.floats, found.exact) == (1000, False, 1000, True)
+    assert compiled.check(1000) == compiled.check(1000, seed=1)
+    found = compiled.check(1000)
+    assert (found.inputs, found.exhaustive, found.details["floats"], found.holds) == (1000, False, 1000, True)
     monkeypatch.setattr(circuit_checks, "RANDOM_INPUTS", 300)
-    assert check_circuit(compiled).inputs == 300
+    assert compiled.check().inputs == 300
     given = np.ones((3, 17))
-    assert check_circuit(compiled, given).inputs == 3
+    assert compiled.check(given).inputs == 3
     with pytest.raises(KroghError, match="bits 0 and 1"):
-        check_circuit(compiled, 2 * given)
+        compiled.check(2 * given)
     with pytest.raises(KroghError, match="inputs must be an integer at least 1"):
-        check_circuit(compiled, 0)
+        compiled.check(0)
 
 
 def test_a_large_check_runs_some_inputs_in_floating_point_and_all_as_bits(monkeypatch):
     compiled = compile_circuit(circuits.multiplier(4))
     monkeypatch.setattr(circuit_checks, "MOST_WORK", 10 * compiled.circuit.gates)
     monkeypatch.setattr(circuit_checks, "AT_ONCE", 64)
-    found = check_circuit(compiled)
-    assert (found.inputs, found.floats, found.exact, found.proved) == (256, 10, True, True)
+    found = compiled.check()
+    assert (found.inputs, found.details["floats"], found.holds, found.details["proved"]) == (256, 10, True, True)
     wrong = changed(compiled, 0, bias=(0, 5.0))  # not proved: then every input is run in floating point
-    assert check_circuit(wrong).floats == 256 and not check_circuit(wrong).exact
+    assert wrong.check().details["floats"] == 256 and not wrong.check().holds
 
 
 def test_float32_weights_still_decide_every_input():

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from krogh.errors import KroghError
-from krogh.networks.counting import check_counting, compile_counting, counting_output
-from krogh.programs.automata.automaton import asymmetry, from_table, words_of_length
+from krogh.networks.counting import compile_counting, counting_output
+from krogh.programs.automata import asymmetry, from_table, words_of_length
 from krogh.programs.automata.regex import from_regex
 from krogh.theory.numerics import double_precision
 
@@ -42,8 +42,8 @@ def test_every_word_of_the_length(table, length):
     assert np.allclose(compiled.run(words), np.where(automaton.accept(words), 1.0, -1.0), rtol=0, atol=1e-12)
     k = max(1, len(automaton.alphabet) - 1)
     assert np.allclose(compiled.attended(words), [[row.count(a) for a in range(k)] for row in words.tolist()])
-    checked = check_counting(compiled)
-    assert checked.exact and checked.exhaustive and checked.inputs == len(words) and checked.worst < 1e-12
+    checked = compiled.check()
+    assert checked.holds and checked.exhaustive and checked.inputs == len(words) and checked.largest_error < 1e-12
 
 
 @pytest.mark.parametrize(("pattern", "length"), [("([ac]*b[ac]*b)*[ac]*", 3), ("(aa)*", 3)])
@@ -76,11 +76,11 @@ def by_hand(moved, words):
 
 def test_long_words_by_their_counts():
     compiled = compile_counting(PARITY, 300)
-    checked = check_counting(compiled, count=50)
-    assert checked.exact and not checked.exhaustive and checked.counts == 301 and checked.inputs == 301 + 50
+    checked = compiled.check(count=50)
+    assert checked.holds and not checked.exhaustive and checked.details["counts"] == 301 and checked.inputs == 301 + 50
     three = compile_counting(from_regex("([ac]*b[ac]*b)*[ac]*"), 40)
-    checked = check_counting(three, count=50)
-    assert checked.exact and checked.counts == math.comb(42, 2) and checked.worst < 1e-12
+    checked = three.check(count=50)
+    assert checked.holds and checked.details["counts"] == math.comb(42, 2) and checked.largest_error < 1e-12
 
 
 def test_the_size_of_a_network_by_hand():
@@ -97,6 +97,8 @@ def test_the_size_of_a_network_by_hand():
         # V is T+1; weights 4, biases 4(T-1) - (2, 1, -1, -2), signs ±1, thresholds 1/3 and 2/3, ±6, 1
         "one_norm": pytest.approx(2 + 1 + (T + 1) + 16 + 16 * (T - 1) + 8 + 1 + 12 + 1),
         "counts": T + 1,
+        "states": 3,
+        "symbols": 2,
     }
     majority = compile_counting(from_regex("(0*1){4,}0*"), 9)  # more than half of the counts are accepted
     assert majority.table.layers[-1].bias.tolist() == [1.0] and majority.size["width"] == 4 * 4
@@ -109,7 +111,7 @@ def test_constant_languages(pattern):
     words = words_of_length(4, 1)
     assert np.allclose(compiled.run(words), np.where(automaton.accept(words), 1.0, -1.0), rtol=0, atol=1e-12)
     none = compile_counting(from_regex("(01)*"), 3)
-    assert none.size["width"] == 0 and (none.run(words_of_length(2, 3)) == -1).all() and check_counting(none).exact
+    assert none.size["width"] == 0 and (none.run(words_of_length(2, 3)) == -1).all() and none.check().holds
 
 
 def test_a_language_in_which_order_matters_is_refused_with_two_words():
@@ -131,7 +133,7 @@ def test_a_check_finds_a_wrong_head(name):
     head = {**compiled.head, name: array}
     if name == "cls":  # what is read at [CLS] counts only through Q
         head["Q"], head["K"] = np.ones_like(head["Q"]), np.ones_like(head["K"]) * np.arange(3)[:, None]
-    assert not check_counting(dataclasses.replace(compiled, head=head)).exact
+    assert not dataclasses.replace(compiled, head=head).check().holds
 
 
 @pytest.mark.parametrize("layer", [0, 1, 2])
@@ -142,7 +144,7 @@ def test_a_check_finds_a_wrong_weight_of_the_table(layer):
     weight.data[0] *= 1.5
     layers[layer] = dataclasses.replace(layers[layer], weight=weight)
     wrong = dataclasses.replace(compiled, table=dataclasses.replace(compiled.table, layers=tuple(layers)))
-    assert not check_counting(wrong).exact
+    assert not wrong.check().holds
 
 
 def test_permuting_a_word_changes_nothing():

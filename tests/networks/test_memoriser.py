@@ -62,7 +62,7 @@ def test_shapes_entries_and_norms(dimension):
     assert made.W1.shape == (dimension + 1, 4 * n * dimension) and made.w.shape == (2 * n,)
     assert made.W2 is not None and made.W2.shape == (4 * n * dimension + 1, 2 * n)
     bounds = made.entry_bounds()
-    for name, value in made.params.items():
+    for name, value in made.parameters.items():
         assert np.max(np.abs(value)) <= bounds[name] * (1 + 1e-12), name
     B = np.max(np.abs(points))
     assert bounds == pytest.approx({"W1": max(5, 5 * B + 2), "W2": 5 * dimension, "w": np.max(np.abs(values))})
@@ -126,7 +126,7 @@ def test_bad_settings_get_one_clear_error(settings, message):
 
 
 def frobenius(made: Memoriser) -> dict[str, float]:
-    return {name: float(np.linalg.norm(value)) for name, value in made.params.items()}
+    return {name: float(np.linalg.norm(value)) for name, value in made.parameters.items()}
 
 
 def test_norms_grow_as_a_power_of_s_for_symmetric_and_as_2_to_the_s_half_for_general_functions():

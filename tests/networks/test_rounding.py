@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from krogh.errors import KroghError
-from krogh.networks.relu import COST, HIGH, LOW, RADIUS, Affine, Module, ReluNetwork, rounded, rounding_layers
+from krogh.networks.relu import HIGH, LOW, Affine, Module, ReluNetwork, rounded, rounding_layers
 
 
 def test_the_numbers_that_stand_for_thirds_are_thirds():
@@ -44,8 +44,8 @@ def test_the_module_corrects_errors_up_to_a_third(n):
     random = np.random.default_rng(n)
     binary = random.integers(0, 2, (400, n)).astype(float)
     assert np.array_equal(network.run(binary), binary)
-    noise = RADIUS * random.uniform(-1, 1, binary.shape)
-    edge = RADIUS * random.choice([-1.0, 1.0], binary.shape)
+    noise = 1 / 3 * random.uniform(-1, 1, binary.shape)
+    edge = 1 / 3 * random.choice([-1.0, 1.0], binary.shape)
     for disturbance in (noise, edge):
         assert np.abs(network.run(binary + disturbance) - binary).max() < 1e-14
     assert np.abs(network.run(binary + 1.05 * edge) - binary).max() > 0.049  # and no further
@@ -59,7 +59,7 @@ def test_the_matrices_are_the_papers(n):
     assert np.array_equal(second.weight.toarray(), np.hstack([3 * np.eye(n), -3 * np.eye(n)]))
     assert not second.bias.any()
     norm = sum(np.abs(layer.weight.data).sum() + np.abs(layer.bias).sum() for layer in (first, second))
-    assert norm == pytest.approx(COST * n, rel=1e-14)
+    assert norm == pytest.approx(9.0 * n, rel=1e-14)
 
 
 def test_it_is_exact_as_a_compiled_program_too():

@@ -44,7 +44,7 @@ def refilled(made, values):
     """The construction with other values memorised: only w and the oracle change."""
     w = np.concatenate([values, -values])
     oracle = dataclasses.replace(made.oracle, values=values)
-    return dataclasses.replace(made, params={**made.params, "w": w}, oracle=oracle)
+    return dataclasses.replace(made, parameters={**made.parameters, "w": w}, oracle=oracle)
 
 
 @pytest.mark.slow
@@ -54,11 +54,11 @@ def test_all_sixteen_gates_of_two_bits(head):
     for table in itertools.product((0.0, 1.0), repeat=4):
         made = general(N, support=support, table=table, head=head, **SHARED.get(head, {}))
         expected = truth(N, support, 2 * np.array(table) - 1)
-        np.testing.assert_allclose(made.outputs(x), expected, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(made.run(x), expected, rtol=0, atol=1e-10)
         if table[1] == table[2]:  # symmetric
             values = (table[0], table[1], table[3])
             made = symmetric(N, support=support, values=values, head=single, **SHARED.get(single, {}))
-            np.testing.assert_allclose(made.outputs(x), expected, rtol=0, atol=1e-10)
+            np.testing.assert_allclose(made.run(x), expected, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("s", [1, 2, 3, 4])
@@ -70,7 +70,7 @@ def test_twenty_random_tables(head, s):
     made = general(N, support=support, table=table, head=head, **SHARED.get(head, {}))
     checked = made.check()
     assert (checked.inputs, checked.exhaustive, checked.holds) == (2**N, True, True)
-    np.testing.assert_allclose(made.outputs(boolean.cube(N)), truth(N, support, table), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(made.run(boolean.cube(N)), truth(N, support, table), rtol=0, atol=1e-10)
     assert (made.model.first_hidden, made.model.second_hidden) == (4 * s * 2**s, 2 * 2**s)
     for _ in range(19):
         again = refilled(made, random.normal(size=2**s) * 10 ** random.uniform(-2, 2))
@@ -87,7 +87,7 @@ def test_random_symmetric_functions(head, s):
     for layers in (2, 3):
         made = symmetric(N, support=support, values=values, head=head, layers=layers, **SHARED.get(head, {}))
         assert made.check().holds and made.tolerance <= 1e-9
-        np.testing.assert_allclose(made.outputs(boolean.cube(N)), truth(N, support, table), rtol=0, atol=1e-10)
+        np.testing.assert_allclose(made.run(boolean.cube(N)), truth(N, support, table), rtol=0, atol=1e-10)
         assert made.model.first_hidden == 4 * (s + 1)
         assert made.model.readout == {2: "two-layer", 3: "mlp"}[layers]
 
@@ -98,7 +98,7 @@ def test_twelve_bits(head):
     n, support = 12, (11, 0, 6, 3)
     name = "sparse/symmetric" if head in SINGLE else "sparse/general"
     made = construct(name, n=n, support=support, gate="xor", head=head)
-    p, x = made.params, boolean.cube(n)
+    p, x = made.parameters, boolean.cube(n)
     bits = (x < 0).astype(int)
     rows = bits[:, :, None] * p["P"] if made.model.mapping == "bag" else p["E"][bits] + p["P"]
     X = np.concatenate([rows, np.broadcast_to(p["cls"], (len(x), 1, len(p["cls"])))], axis=1)
@@ -129,7 +129,7 @@ def test_named_gates_from_text(gate):
     expected = [1.0 if GATES[gate]([bool(row[i] < 0) for i in support]) else -1.0 for row in x]
     for name, head in (("sparse/symmetric", "det_single"), ("sparse/general", "bag_vector")):
         made = construct(name, n=str(N), support="6,0,3", gate=gate, head=head)
-        np.testing.assert_allclose(made.outputs(x), expected, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(made.run(x), expected, rtol=0, atol=1e-10)
         np.testing.assert_array_equal(np.asarray(made.task.table), made.oracle.values)
 
 
@@ -166,7 +166,7 @@ def test_positions_that_are_not_orthogonal():
     dual = construct(name, **settings)
     checked = dual.check()
     assert (checked.inputs, checked.exhaustive, checked.holds) == (8 * 64, False, True)
-    strength = norms(dual.params)["Q"]
+    strength = norms(dual.parameters)["Q"]
     assert construct(name, strength=10 * strength, **settings).check().holds
     assert not construct(name, mode="printed", strength=10 * strength, **settings).check().holds
 
@@ -178,15 +178,15 @@ def test_long_contexts():
 
 def test_a_wrong_value_is_noticed():
     made = general(N, 2, gate="xor", heads=4)
-    w = made.params["w"].copy()
+    w = made.parameters["w"].copy()
     w[1] += 1e-6
-    assert not dataclasses.replace(made, params={**made.params, "w": w}).check().holds
+    assert not dataclasses.replace(made, parameters={**made.parameters, "w": w}).check().holds
     weaker = general(N, 2, gate="xor", heads=4, strength=2.0)
     assert not weaker.check().holds
 
 
 def test_norms_grow_with_the_context_only_in_the_query():
-    found = [norms(general(n, 2, gate="and", head="train_multi").params) for n in (8, 64, 512)]
+    found = [norms(general(n, 2, gate="and", head="train_multi").parameters) for n in (8, 64, 512)]
     assert np.diff([each["Q"] for each in found]) == pytest.approx([np.log(8)] * 2)
     for letter in ("K", "V", "C", "P_21", "W1", "W2", "w"):
         assert len({round(each[letter], 12) for each in found}) == 1
@@ -194,9 +194,9 @@ def test_norms_grow_with_the_context_only_in_the_query():
 
 def test_attention_without_scores_averages_the_whole_context():
     made, x = averaging(N), boolean.cube(N)
-    np.testing.assert_allclose(made.outputs(x), x.sum(axis=1) / (N + 1), atol=1e-14)
-    assert made.check().holds and not np.any(made.params["Q"]) and not np.any(made.params["K"])
-    influence = np.ptp(made.outputs(x)[[0, 1]])
+    np.testing.assert_allclose(made.run(x), x.sum(axis=1) / (N + 1), atol=1e-14)
+    assert made.check().holds and not np.any(made.parameters["Q"]) and not np.any(made.parameters["K"])
+    influence = np.ptp(made.run(x)[[0, 1]])
     assert influence == pytest.approx(2 / (N + 1)), "every bit counts, and little"
     long = averaging(20).oracle
     ((x, expected),) = long.cases(seed=0)
@@ -207,8 +207,8 @@ def test_attention_without_scores_averages_the_whole_context():
 def test_weights_are_those_the_model_draws():
     made = construct("sparse/symmetric", n=6, s=2, gate="and", head="bag_scalar")
     shapes = jax.eval_shape(lambda: made.model.init(jax.random.key(0), made.task))
-    assert {name: leaf.shape for name, leaf in shapes.items()} == {n: v.shape for n, v in made.params.items()}
-    assert "E" not in made.params and made.model.mapping == "bag"
+    assert {name: leaf.shape for name, leaf in shapes.items()} == {n: v.shape for n, v in made.parameters.items()}
+    assert "E" not in made.parameters and made.model.mapping == "bag"
     assert made.statement == "f_tf+mlp(X(b)) = f(b) for every b in {0,1}^6, I = {0, 1}"
 
 

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from krogh.errors import KroghError
+from krogh.networks import head_inputs as bases
 from krogh.networks.handmade import construct
 from krogh.networks.memoriser import boundedness, injectivity_gap, monotonicity_gap
 from krogh.networks.sparse_functions import SparseTable, categorical_function, head_alone, index_set, norms
 from krogh.networks.sparse_heads import (
     KINDS,
+    HeadOptions,
     SparseHead,
     sparse_head,
     sufficient_dimension,
@@ -21,7 +23,6 @@ from krogh.networks.sparse_heads import (
     truncation_bounds,
     truncation_deviation,
 )
-from krogh.tasks import bases
 from krogh.theory.boolean import fourier as boolean
 
 HEADS = tuple(KINDS)
@@ -35,7 +36,7 @@ def scattered(s: int, n: int) -> tuple[int, ...]:
 
 def tokens(made: SparseHead, bits: np.ndarray) -> np.ndarray:
     """X(b) with [CLS] last, by the input mappings of the tasks; shape [batch, T+1, d]."""
-    p = made.params
+    p = made.parameters
     using = bases.Basis(p["P"], p.get("E", np.zeros((2, len(p["cls"])))), p["cls"], 0.0)
     if made.mapping == "bag":
         return bases.bag(bits, using)
@@ -44,13 +45,13 @@ def tokens(made: SparseHead, bits: np.ndarray) -> np.ndarray:
 
 def scores(made: SparseHead, X: np.ndarray) -> np.ndarray:
     """v_CLSᵀ W_Q W_Kᵀ Xᵀ; shape [batch, heads, T+1]."""
-    p = made.params
+    p = made.parameters
     return np.einsum("d,hdk,hek,bte->bht", p["cls"], p["Q"], p["K"], X, optimize=True)
 
 
 def executed(made: SparseHead, bits: np.ndarray) -> np.ndarray:
     """Σ_h softmax(v_CLSᵀ W_Q W_Kᵀ Xᵀ) X W_V W_C and its first coordinates, as printed."""
-    X, p = tokens(made, bits), made.params
+    X, p = tokens(made, bits), made.parameters
     weights = truncated_softmax(scores(made, X))
     return np.einsum("bht,bte,hek,hkd->bd", weights, X, p["V"], p["C"], optimize=True)[:, : made.outputs]
 
@@ -108,7 +109,7 @@ def test_the_model_computes_what_the_formula_says(name):
     made, head = head_alone(n, support=support, head=name), sparse_head(name, n, support)
     x = boolean.cube(n)
     expected = executed(head, all_bits(n))
-    np.testing.assert_allclose(made.outputs(x).reshape(len(x), -1), expected, atol=1e-12)
+    np.testing.assert_allclose(made.run(x).reshape(len(x), -1), expected, atol=1e-12)
     checked = made.check()
     assert (checked.inputs, checked.exhaustive, checked.holds) == (256, True, True)
     assert checked.largest_error == pytest.approx(error(head, all_bits(n)), abs=1e-12)
@@ -123,7 +124,7 @@ def test_targets_are_bounded_separated_and_monotone_as_stated(name):
         assert len(points) == (2**s if "multi" in name or "vector" in name else s + 1)
         if "single" in name:
             assert monotonicity_gap(-points[:, 0]) == pytest.approx(2 / s), "decreasing in r"
-            rising = sparse_head(name, 9, made.support, increasing=True)
+            rising = sparse_head(name, 9, made.support, HeadOptions(increasing=True))
             assert monotonicity_gap(rising.points()[:, 0]) == pytest.approx(2 / s)
             assert error(rising, all_bits(9)) <= rising.gamma / 4
             assert boundedness(points) == 1
@@ -144,7 +145,7 @@ def test_targets_are_bounded_separated_and_monotone_as_stated(name):
 )
 @pytest.mark.parametrize("name", ["det_single", "train_single"])
 def test_the_error_of_a_single_head(name, n, s, gamma, found, bound):
-    made = sparse_head(name, n, tuple(range(s)), gamma)
+    made = sparse_head(name, n, tuple(range(s)), HeadOptions(gamma))
     largest = error(made, all_bits(n))
     assert largest == pytest.approx(found, abs=5e-5) and made.gamma / 4 == pytest.approx(bound, abs=5e-5)
     # All relevant bits alike and all others opposite: [CLS] adds nothing.
@@ -193,7 +194,7 @@ def test_a_bag_attends_to_the_ones_and_to_cls():
 def test_norms_are_those_of_the_lemmas(name, s):
     n = 16
     made = sparse_head(name, n, scattered(s, n))
-    found = norms(made.params)
+    found = norms(made.parameters)
     bag = "bag" in name
     assert found["Q"] == pytest.approx(math.log(8 * n * (s if bag else 1) / made.gamma))
     assert found["K"] == pytest.approx({"det_single": math.sqrt(s)}.get(name, math.sqrt(s + 1) if bag else 1))
@@ -208,7 +209,7 @@ def test_norms_are_those_of_the_lemmas(name, s):
 @pytest.mark.parametrize("name", HEADS)
 def test_only_the_query_grows_with_the_context_and_as_its_logarithm(name):
     lengths = [2**p for p in range(3, 13 if "train" in name else 9)]
-    found = [norms(sparse_head(name, n, (5, 0, 3)).params) for n in lengths]
+    found = [norms(sparse_head(name, n, (5, 0, 3)).parameters) for n in lengths]
     slope = np.polyfit(np.log(lengths), [each["Q"] for each in found], 1)[0]
     assert slope == pytest.approx(1, abs=1e-9)
     for letter in ("K", "V", "C", "cls"):
@@ -233,14 +234,14 @@ def test_long_contexts_are_checked_on_every_setting_of_the_relevant_bits():
 def test_equal_scores_are_what_the_dual_key_repairs():
     support = (4, 19, 33)
     for mode, spread in (("printed", 1e-3), ("dual", 0.0)):
-        made = sparse_head("det_single", 50, support, dimension=600, exact=False, mode=mode, strength=1.0)
+        made = sparse_head("det_single", 50, support, HeadOptions(dimension=600, exact=False, mode=mode, strength=1.0))
         found = scores(made, tokens(made, np.zeros((1, 50), int)))[0, 0]
         relevant = found[list(support)]
         assert (np.ptp(relevant) > spread) if spread else np.allclose(relevant, 1, atol=1e-12)
     delta, s = made.coherence, 3
     leak = np.max(np.abs(np.delete(found, support)))
     assert 0 < leak <= s * delta / (1 - (s - 1) * delta)
-    assert norms(made.params)["K"] <= math.sqrt(s / (1 - (s - 1) * delta))
+    assert norms(made.parameters)["K"] <= math.sqrt(s / (1 - (s - 1) * delta))
 
 
 @pytest.mark.slow
@@ -250,7 +251,7 @@ def test_a_stronger_query_hurts_the_printed_head_and_helps_the_dual(d, seed):
     bits, enough = fillings(n, support, 8), math.log(8 * n / (2 / 3))
     found = {"printed": [], "dual": []}
     for mode, times in itertools.product(found, (1, 3, 10, 100)):
-        made = sparse_head("det_single", n, support, None, d, None, mode, times * enough, seed, False)
+        made = sparse_head("det_single", n, support, HeadOptions(None, d, None, mode, times * enough, seed, False))
         found[mode].append(error(made, bits))
     assert found["printed"][-1] > 1 and found["printed"][1] < found["printed"][2] < found["printed"][3]
     assert found["dual"][-1] < 1e-8 and found["dual"][0] > found["dual"][1] > found["dual"][2]
@@ -259,11 +260,13 @@ def test_a_stronger_query_hurts_the_printed_head_and_helps_the_dual(d, seed):
 def test_the_printed_bound_is_false_where_positions_are_not_orthogonal():
     n, support, R = 50, (0, 1, 2), 23.1
     bits = fillings(n, support, 8)
-    printed = sparse_head("det_single", n, support, dimension=4000, exact=False, mode="printed", strength=R)
+    printed = sparse_head(
+        "det_single", n, support, HeadOptions(dimension=4000, exact=False, mode="printed", strength=R)
+    )
     bound = 2 * n / math.exp(R - 2 * R * 3 * printed.coherence)
     assert printed.coherence == pytest.approx(0.056, abs=5e-3) and bound < 1e-4
     assert error(printed, bits) > 100 * bound
-    dual = sparse_head("det_single", n, support, dimension=4000, exact=False, strength=R)
+    dual = sparse_head("det_single", n, support, HeadOptions(dimension=4000, exact=False, strength=R))
     assert error(dual, bits) < 1e-7
 
 
@@ -273,7 +276,7 @@ def test_the_printed_bound_is_false_where_positions_are_not_orthogonal():
 )
 def test_the_dual_keeps_the_promise_where_positions_are_not_orthogonal(name, d, seed):
     n, support = 60, scattered(3, 60)
-    made = sparse_head(name, n, support, dimension=d, basis_seed=seed, exact=False)
+    made = sparse_head(name, n, support, HeadOptions(dimension=d, basis_seed=seed, exact=False))
     assert made.coherence > 0.1 and made.coherence == bases.basis(n, d, seed, exact=False).coherence
     assert 0 < error(made, fillings(n, support)) <= made.gamma / 4
     delta, s, bag = made.coherence, 3, "bag" in name
@@ -284,35 +287,37 @@ def test_the_dual_keeps_the_promise_where_positions_are_not_orthogonal(name, d, 
 @pytest.mark.parametrize("name", ["bag_scalar", "bag_vector"])
 def test_a_printed_bag_fails_where_positions_are_not_orthogonal(name):
     n, support = 60, (0, 1, 2)
-    dual = sparse_head(name, n, support, dimension=600, exact=False)
-    printed = sparse_head(name, n, support, dimension=600, exact=False, mode="printed", strength=dual.strength)
+    dual = sparse_head(name, n, support, HeadOptions(dimension=600, exact=False))
+    printed = sparse_head(
+        name, n, support, HeadOptions(dimension=600, exact=False, mode="printed", strength=dual.strength)
+    )
     bits = fillings(n, support)
     assert error(printed, bits) > 0.25 and error(dual, bits) < 1e-5
 
 
 def test_printed_strengths():
     delta = bases.basis(50, 4000, 0, exact=False).coherence
-    made = sparse_head("det_single", 50, (0, 1), dimension=4000, exact=False, mode="printed")
+    made = sparse_head("det_single", 50, (0, 1), HeadOptions(dimension=4000, exact=False, mode="printed"))
     assert made.strength == pytest.approx(math.log(8 * 50) / (1 - 2 * delta))
-    made = sparse_head("bag_scalar", 50, (0, 1), dimension=4000, exact=False, mode="printed")
+    made = sparse_head("bag_scalar", 50, (0, 1), HeadOptions(dimension=4000, exact=False, mode="printed"))
     assert made.strength == pytest.approx(math.log(8 * 50 * 2 * (1 + delta) / (0.5 - 2 * delta)) / (1 - 2 * delta))
     with pytest.raises(KroghError, match=r"needs s·Δ < 0\.333333; positions have Δ=0\.14.* mode='dual'"):
-        sparse_head("bag_scalar", 60, (0, 1, 2), dimension=600, exact=False, mode="printed")
+        sparse_head("bag_scalar", 60, (0, 1, 2), HeadOptions(dimension=600, exact=False, mode="printed"))
 
 
 def test_printed_and_dual_agree_where_positions_are_orthogonal():
     for name in ("det_single", "train_single", "train_multi", "bag_scalar", "bag_vector"):
-        printed, dual = (sparse_head(name, 9, (8, 2, 3), mode=mode) for mode in ("printed", "dual"))
-        for letter, value in dual.params.items():
-            np.testing.assert_allclose(printed.params[letter], value, atol=1e-12)
+        printed, dual = (sparse_head(name, 9, (8, 2, 3), HeadOptions(mode=mode)) for mode in ("printed", "dual"))
+        for letter, value in dual.parameters.items():
+            np.testing.assert_allclose(printed.parameters[letter], value, atol=1e-12)
 
 
 def test_the_printed_value_matrix_of_several_heads_puts_out_nothing():
-    made = sparse_head("det_multi", 8, (1, 5), mode="printed")
+    made = sparse_head("det_multi", 8, (1, 5), HeadOptions(mode="printed"))
     assert not np.any(executed(made, all_bits(8)))
     assert error(made, all_bits(8)) == 1 > made.gamma / 4
     right = sparse_head("det_multi", 8, (1, 5))
-    assert norms(made.params)["V"] == norms(right.params)["V"]
+    assert norms(made.parameters)["V"] == norms(right.parameters)["V"]
 
 
 # Settings.
@@ -320,8 +325,8 @@ def test_the_printed_value_matrix_of_several_heads_puts_out_nothing():
 
 @pytest.mark.parametrize("name", HEADS)
 def test_heads_that_are_not_needed_put_out_nothing(name):
-    made, more = sparse_head(name, 7, (0, 3)), sparse_head(name, 7, (0, 3), heads=5)
-    assert len(more.params["Q"]) == 5
+    made, more = sparse_head(name, 7, (0, 3)), sparse_head(name, 7, (0, 3), HeadOptions(heads=5))
+    assert len(more.parameters["Q"]) == 5
     np.testing.assert_allclose(executed(more, all_bits(7)), executed(made, all_bits(7)), atol=1e-14)
 
 
@@ -360,7 +365,7 @@ def test_direct_calls_are_checked_too():
     with pytest.raises(KroghError, match="unknown head 'det'"):
         sparse_head("det", 5, (0,))
     with pytest.raises(KroghError, match="mode must be 'printed' or 'dual'; got mode='both'"):
-        sparse_head("det_single", 5, (0,), mode="both")
+        sparse_head("det_single", 5, (0,), HeadOptions(mode="both"))
     with pytest.raises(KroghError, match="support must be a list of coordinates"):
         index_set(5, None, "0,1")
     with pytest.raises(KroghError, match="must have a coordinate"):

@@ -11,7 +11,7 @@ import safetensors.numpy
 from scipy.sparse import csr_array
 
 from krogh.errors import KroghError
-from krogh.networks.automata import load_automaton_weights
+from krogh.networks.handmade import load_network
 from krogh.networks.weight_files import read_file, require_same_shapes, write_file
 
 SPARSE = csr_array(np.array([[0.0, 2.0, 0.0], [1.0, 0.0, -1.0]]))
@@ -21,7 +21,7 @@ WEIGHTS = {"W": SPARSE, "b": np.arange(3.0), "c": np.float64(4.0), "F": np.asfor
 def test_what_is_written_is_read(tmp_path):
     written = write_file(tmp_path / "w", WEIGHTS, {"kind": "net", "note": "ä"})
     assert [path.name for path in tmp_path.iterdir()] == ["w"] and written == tmp_path / "w"
-    header, weights = read_file(written, "network", ("net",), "krogh compile")
+    header, weights = read_file(written)
     assert header["note"] == "ä" and header["matrices"] == {"W": [2, 3]}
     require_same_shapes(WEIGHTS, weights)
     assert isinstance(weights["W"], csr_array) and (weights["W"] != SPARSE).nnz == 0
@@ -40,7 +40,7 @@ def test_a_file_that_cannot_be_replaced_is_left_alone(tmp_path, monkeypatch):
     with pytest.raises(KroghError, match=r"cannot be written to .*: No space left on device"):
         write_file(tmp_path / "w", {"b": np.ones(1)}, {"kind": "net"})
     assert [path.name for path in tmp_path.iterdir()] == ["w"]
-    assert read_file(tmp_path / "w", "network", ("net",), "krogh compile")[1]["b"] == 0
+    assert read_file(tmp_path / "w")[1]["b"] == 0
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_a_file_that_cannot_be_replaced_is_left_alone(tmp_path, monkeypatch):
 def test_headers_that_do_not_fit(tmp_path, header):
     text = json.dumps({"kind": "net", **header})
     safetensors.numpy.save_file({"b": np.zeros(1)}, tmp_path / "w", {"krogh": text})
-    with pytest.raises(KroghError, match=r"is damaged: .*; compile it again"):
-        read_file(tmp_path / "w", "network", ("net",), "krogh compile")
+    with pytest.raises(KroghError, match=r"is damaged: .*; write it again"):
+        read_file(tmp_path / "w")
 
 
 def test_indices_outside_a_matrix_are_found(tmp_path):
@@ -59,14 +59,14 @@ def test_indices_outside_a_matrix_are_found(tmp_path):
     header = {"krogh": json.dumps({"kind": "net", "matrices": {"W": [1, 2]}})}
     safetensors.numpy.save_file(parts, tmp_path / "w", header)
     with pytest.raises(KroghError, match="is damaged"):
-        read_file(tmp_path / "w", "network", ("net",), "krogh compile")
+        read_file(tmp_path / "w")
 
 
 def test_an_automaton_that_is_none_is_damage(tmp_path):
-    header = {"krogh": json.dumps({"kind": "compiled automaton", "automaton": 3})}
+    header = {"krogh": json.dumps({"kind": "automaton", "recipe": {"automaton": 3, "correction": False}})}
     safetensors.numpy.save_file({"b": np.zeros(1)}, tmp_path / "w", header)
     with pytest.raises(KroghError, match="is damaged"):
-        load_automaton_weights(tmp_path / "w")
+        load_network(tmp_path / "w")
 
 
 @pytest.mark.parametrize(

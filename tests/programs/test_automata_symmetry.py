@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from krogh.errors import KroghError
-from krogh.programs.automata.automaton import asymmetry, count_table, from_table, words_of_length
+from krogh.programs.automata import asymmetry, count_table, from_table, words_of_length
 from krogh.programs.automata.regex import from_regex
 
 quiet = settings(database=None, deadline=None, max_examples=100)

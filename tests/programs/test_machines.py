@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from krogh.errors import KroghError
-from krogh.programs.machines.library import load_machine, random_machine, short_words
+from krogh.programs.machines.library import load_machine
 from krogh.programs.machines.machine import Machine
 from krogh.programs.machines.running import LeftTheTapeError, require_halts, run, steps_needed, trace
+from krogh.programs.machines.sampling import ProperRuns, random_machine, short_words
 
 quiet = settings(database=None, deadline=None, max_examples=60)
 
@@ -129,7 +130,7 @@ def test_the_counter_takes_exactly_2_to_the_n_plus_2_minus_1_steps(bits):
 @quiet
 @given(st.integers(1, 6), st.integers(2, 5), st.integers(0, 10**6), st.sampled_from(["one-way", "two-way"]))
 def test_a_trace_is_what_the_simulator_does(states, symbols, seed, tape):
-    machine = random_machine(states, symbols, seed, tape=tape, length=2)
+    machine = random_machine(states, symbols, seed, tape=tape, runs=ProperRuns(length=2))
     rules = rules_of_machine(machine)
     for word in short_words(machine, 2):
         letters = [machine.alphabet[number] for number in word]
@@ -148,7 +149,7 @@ def test_a_trace_is_what_the_simulator_does(states, symbols, seed, tape):
 @quiet
 @given(st.integers(0, 10**6), st.integers(0, 40))
 def test_the_tape_at_a_time_is_the_tape_of_a_run_of_that_length(seed, time):
-    machine = random_machine(4, 3, seed, tape="two-way", halting=0.1, steps=500, length=1)
+    machine = random_machine(4, 3, seed, tape="two-way", halting=0.1, runs=ProperRuns(steps=500, length=1))
     seen = trace(machine, "01", 40)
     rules = rules_of_machine(machine)
     _, _, tape = simulate(rules, "q0", "01", "_", time)

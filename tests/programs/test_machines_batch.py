@@ -13,17 +13,10 @@ from hypothesis import strategies as st
 
 from krogh.errors import KroghError
 from krogh.programs.machines.files import parse_machine
-from krogh.programs.machines.library import library, library_steps, load_machine, random_machine, short_words
+from krogh.programs.machines.library import library, library_steps, load_machine
 from krogh.programs.machines.machine import Machine
-from krogh.programs.machines.running import (
-    LeftTheTapeError,
-    decide_batch,
-    run,
-    sample_words,
-    steps_needed,
-    trace,
-    trace_batch,
-)
+from krogh.programs.machines.running import LeftTheTapeError, decide_batch, run, steps_needed, trace, trace_batch
+from krogh.programs.machines.sampling import ProperRuns, random_machine, sample_words, short_words
 
 quiet = settings(database=None, deadline=None, max_examples=40)
 tapes = st.sampled_from(["one-way", "two-way"])
@@ -54,7 +47,7 @@ def same_traces(machine, words, steps):
 )
 def test_a_batch_is_its_traces(states, symbols, seed, steps, tape):
     """Runs of up to 300 steps, so that some halt within a block, some in a later one and some not at all."""
-    machine = random_machine(states, symbols, seed, tape=tape, length=2, halting=0.1, steps=300)
+    machine = random_machine(states, symbols, seed, tape=tape, halting=0.1, runs=ProperRuns(length=2, steps=300))
     same_traces(machine, short_words(machine, 2), steps)
 
 
@@ -110,7 +103,7 @@ def test_64_inputs_of_10000_steps_take_about_a_second():
 @quiet
 @given(st.integers(0, 10**6), st.integers(0, 200), tapes)
 def test_decisions_are_those_of_runs(seed, steps, tape):
-    machine = random_machine(4, 3, seed, tape=tape, length=3, halting=0.1, steps=300)
+    machine = random_machine(4, 3, seed, tape=tape, halting=0.1, runs=ProperRuns(length=3, steps=300))
     words = short_words(machine, 3)
     decided = decide_batch(machine, words, steps)
     for word, label, halted_at in zip(words, decided.labels, decided.halted_at, strict=True):
@@ -171,7 +164,8 @@ def test_random_machines_are_reproducible_and_differ():
 
 def test_the_law_of_random_machines():
     """Without rejection (halting at the first step on every word) entries are uniform and halt at the asked rate."""
-    machines = [random_machine(3, 4, seed, halting=0.25, length=0, least_steps=0, steps=10_000) for seed in range(400)]
+    anything = ProperRuns(length=0, least_steps=0, steps=10_000)
+    machines = [random_machine(3, 4, seed, halting=0.25, runs=anything) for seed in range(400)]
     tables = np.array([machine.next_state[:3, 1:] for machine in machines]).ravel()  # the empty word reads blanks only
     counts = collections.Counter(tables.tolist())
     total = sum(counts.values())
@@ -184,7 +178,7 @@ def test_the_law_of_random_machines():
 
 
 def test_random_machines_on_words_of_ones_own():
-    machine = random_machine(5, 3, 1, words=["01" * 20, "1" * 30], least_steps=12, steps=1000)
+    machine = random_machine(5, 3, 1, runs=ProperRuns(["01" * 20, "1" * 30], least_steps=12, steps=1000))
     needed = [steps_needed(machine, word, 1000) for word in ("01" * 20, "1" * 30)]
     assert None not in needed and max(needed) >= 12
 
@@ -197,8 +191,11 @@ def test_random_machines_on_words_of_ones_own():
         ({"seed": -1}, "seed must be"),
         ({"tape": "loop"}, "tape must be"),
         ({"halting": 0.0}, "halting is a probability above 0"),
-        ({"symbols": 60, "length": 4}, "words of up to 4 symbols; at most 100000"),
-        ({"states": 1, "symbols": 2, "least_steps": 50, "attempts": 50}, "none of 50 random machines of 1 states"),
+        ({"symbols": 60, "runs": ProperRuns(length=4)}, "words of up to 4 symbols; at most 100000"),
+        (
+            {"states": 1, "symbols": 2, "runs": ProperRuns(least_steps=50, attempts=50)},
+            "none of 50 random machines of 1 states",
+        ),
     ],
 )
 def test_random_machines_that_cannot_be(arguments, says):
@@ -236,7 +233,7 @@ def test_balanced_words_are_uniform_within_their_kind():
 
 def test_drawn_words_are_as_those_listed(monkeypatch):
     """The way for long words, taken for short ones: the same words come up, uniformly."""
-    import krogh.programs.machines.running as sampling
+    import krogh.programs.machines.sampling as sampling
 
     monkeypatch.setattr(sampling, "LISTED", 0)
     sample = sample_words(load_machine("palindrome"), 4, 12_000, 15, seed=0)

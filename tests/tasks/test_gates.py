@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from krogh.errors import KroghError
-from krogh.tasks import sparse_boolean as gates
+from krogh.tasks import gates
 
 LOGIC = {
     "and": all,

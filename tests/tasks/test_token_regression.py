@@ -148,7 +148,7 @@ def test_the_error_is_the_mean_square_over_positions():
     guess[1] -= 2
     assert np.allclose(task.error(jnp.asarray(guess), jnp.asarray(truth)), [1.0, 4.0])
     assert task.regression and task.population_size is None
-    with pytest.raises(KroghError, match="continuum"):
+    with pytest.raises(KroghError, match="the inputs of the task 'qstr' cannot be listed"):
         task.population()
 
 

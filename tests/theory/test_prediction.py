@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
-from krogh.errors import KroghError
+from krogh.errors import KroghError, require_integer
 from krogh.registry import PREDICTIONS
-from krogh.signature import convert
+from krogh.signature import convert, converted
 from krogh.theory import REQUIRED, Prediction, predict
-from krogh.theory.boolean.limits import random_search
+from krogh.theory.boolean.search import random_search
 from krogh.theory.prediction import _plain
 
 
@@ -55,6 +56,51 @@ def test_parameters_carry_types_and_defaults():
 
 def test_a_prediction_is_called_like_its_function():
     assert random_search(30, 3)["subsets"] == 4060
+
+
+@dataclass(frozen=True)
+class Box:
+    width: int
+    height: int = 2
+
+    def __post_init__(self):
+        require_integer("width", self.width, 1)
+
+
+@dataclass(frozen=True)
+class Crate:
+    box: Box
+    depth: float = 0.5
+
+
+def volume(count: int, crate: Crate, label: str = "none") -> dict[str, Any]:
+    """How much crates hold."""
+    return {"volume": count * crate.box.width * crate.box.height * crate.depth, "label": label}
+
+
+VOLUME = Prediction("demo/volume", "nowhere", "all explicit", volume)
+
+
+def test_the_fields_of_a_dataclass_are_settings():
+    assert list(VOLUME.parameters) == ["count", "width", "height", "depth", "label"]
+    assert VOLUME.parameters["width"] == (int, REQUIRED) and VOLUME.parameters["depth"] == (float, 0.5)
+    assert VOLUME(3, 4)["volume"] == 12 and VOLUME(3, 4, depth=2.0, label="big") == {"volume": 48.0, "label": "big"}
+    assert volume(3, Crate(Box(4), 2.0))["volume"] == VOLUME(count=3, width=4, depth=2.0)["volume"]
+    texts = converted("demo", VOLUME.parameters, {"count": "3", "width": "4", "depth": "2"})
+    assert VOLUME(**texts)["volume"] == 48.0
+
+
+def test_what_is_no_field_is_refused():
+    with pytest.raises(KroghError, match="width must be an integer at least 1; got width=0"):
+        VOLUME(3, 0)
+    with pytest.raises(TypeError, match="missing a required argument: 'width'"):
+        VOLUME(3)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'crate'"):
+        VOLUME(3, 4, crate=Crate(Box(4)))
+    with pytest.raises(
+        KroghError, match="demo needs width; given count=3; it takes count: int, width: int, height: int"
+    ):
+        converted("demo", VOLUME.parameters, {"count": 3})
 
 
 def test_infinite_numbers_become_none():

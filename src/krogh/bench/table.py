@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import resource
+import tempfile
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from krogh import registry
 from krogh.bench import baselines, workload
-from krogh.bench.million import histogram_study
 from krogh.bench.workload import Measured
 from krogh.errors import require
 from krogh.files import write_atomically
 from krogh.lab.sources import device_in_words, versions
+from krogh.lab.study import run_study
 
 
 def run_benchmark(seconds: float, *, million: bool, out: Path | None, as_json: bool) -> int:
@@ -37,6 +41,20 @@ def run_benchmark(seconds: float, *, million: bool, out: Path | None, as_json: b
     if out is not None:
         write_section(out, found["device"], markdown(measured, found))
     return 0
+
+
+def histogram_study(trials: int = 1_000_000) -> dict[str, Any]:
+    """A million trials of (n, k) = (30, 3) to convergence, stored and plotted: `parity/histogram` at paper scale.
+
+    Wall-clock seconds of the whole study, its engine accounting and the peak memory of the process.
+    """
+    experiment = registry.EXPERIMENTS["parity/histogram"]()
+    with tempfile.TemporaryDirectory() as folder:
+        begun = time.perf_counter()
+        study = run_study(experiment, "paper", folder, changes={"trials": trials})
+        seconds = time.perf_counter() - begun
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"trials": trials, "seconds": seconds, "peak_rss_mib": peak, **study.summary["engine"]}
 
 
 def markdown(measured: list[Measured], found: dict[str, Any]) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 
 from krogh import __version__
-from krogh.cli.compile import Flag, compile_, trace_
+from krogh.cli.compile import Flag, NetworkOptions, compile_, trace_
 from krogh.errors import KroghError
 
 Kind = Literal["tasks", "models", "probes", "experiments", "predictions", "constructions", "machines"]
@@ -36,12 +36,10 @@ def list_(kind: Kind | None = None, /, *, json: Flag = False) -> int:
         kind: one kind of thing; all kinds but the library of machines unless given.
         json: print JSON.
     """
-    if kind == "machines":
-        from krogh.cli import compiling
-
-        return compiling.list_machines(json)
     from krogh.cli import inspecting
 
+    if kind == "machines":
+        return inspecting.list_machines(json)
     return inspecting.list_things(kind, json)
 
 
@@ -132,8 +130,8 @@ def predict(name: str, /, *settings: str, json: Flag = False) -> int:
     return inspecting.predict_numbers(name, settings, json)
 
 
-@app.command
-def construct(
+@app.command(name="construct")
+def construct_(
     name: str,
     /,
     *settings: str,
@@ -148,9 +146,12 @@ def construct(
         out: a safetensors file for the weights.
         json: print JSON.
     """
-    from krogh.cli import inspecting
+    from krogh.cli.inspecting import parse_settings
+    from krogh.cli.networks import present
+    from krogh.networks.handmade import construct
 
-    return inspecting.construct_weights(name, settings, out, json)
+    options = NetworkOptions(check=True, out=out, json=json)
+    return present("construction", name, lambda: construct(name, **parse_settings(settings)), options)
 
 
 @app.command

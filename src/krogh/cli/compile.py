@@ -1,28 +1,28 @@
 """The command line's `krogh compile` and `krogh trace`: networks that are not trained but written down.
 
 Nothing here imports JAX (see `krogh.cli`).
-
-What may be asked of a compiled network on the command line, from whatever it is compiled.
-
-Nothing here imports JAX (see `krogh.cli`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from krogh.errors import require, require_integer
+from krogh.errors import require
+
+if TYPE_CHECKING:
+    from krogh.programs.automata.automaton import Automaton
 
 Flag = Annotated[bool, Parameter(negative="")]
 
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Wanted:
+class NetworkOptions:
     """What is asked of a compiled network.
 
     Args:
@@ -41,21 +41,12 @@ class Wanted:
     out: Path | None = None
     json: Flag = False
 
-    def require_possible(self) -> None:
-        """Refuse what cannot work before anything is compiled."""
-        for name, least in (("restarts", 1), ("refinements", 0)):
-            if getattr(self, name) is not None:
-                require_integer(name, getattr(self, name), least)
-                require(self.margin, f"--{name} belongs to --margin; got {name}={getattr(self, name)}")
-        if self.out is not None:
-            named = self.out.name not in ("", "..") and not self.out.is_dir()
-            suggested = str(self.out / "weights.safetensors")
-            require(named, f"weights are written to a file; got {str(self.out)!r} (try {suggested!r})")
-            there = self.out.parent.is_dir()
-            require(there, f"the weights cannot be written to {str(self.out)!r}: no folder {str(self.out.parent)!r}")
 
+PLAIN = NetworkOptions()
 
-NOTHING = Wanted()
+Dangling = Literal["refuse", "drop", "keep"]
+Adder = Literal["look-ahead", "ripple"]
+Missing = Literal["refuse", "reject", "halt"]
 
 compile_ = App(name="compile", help="Write the weights of a network that runs a program, and check what they compute.")
 trace_ = App(name="trace", help="Show what a program and its network do, step by step.")
@@ -69,8 +60,8 @@ def compile_circuit(
     width: int | None = None,
     depth: int | None = None,
     no_correction: Flag = False,
-    dangling: Literal["refuse", "drop", "keep"] = "refuse",
-    wanted: Wanted = NOTHING,
+    dangling: Dangling = "refuse",
+    options: NetworkOptions = PLAIN,
 ) -> int:
     """Compile a Boolean circuit to a ReLU network.
 
@@ -83,10 +74,14 @@ def compile_circuit(
         no_correction: leave the rounding after every layer of gates out.
         dangling: what to do with gates that no output depends on.
     """
-    wanted.require_possible()
-    from krogh.cli import compiling
+    from krogh.cli.networks import present
+    from krogh.networks import circuits
+    from krogh.programs.circuits.files import load_circuit
 
-    return compiling.compile_circuit_file(file, width, depth, not no_correction, dangling, wanted)
+    shape: dict[str, Any] = {"width": width, "depth": depth, "correction": not no_correction, "dangling": dangling}
+    return present(
+        "circuit", str(file), lambda: circuits.compile_circuit(load_circuit(file, dangling), **shape), options
+    )
 
 
 @compile_.command(name="machine")
@@ -96,13 +91,13 @@ def compile_machine(
     *,
     steps: int,
     input: Annotated[tuple[str, ...], Parameter(negative="")] = (),
-    adder: Literal["look-ahead", "ripple"] = "look-ahead",
+    adder: Adder = "look-ahead",
     no_correction: Flag = False,
     soft: Flag = False,
     input_length: int | None = None,
-    missing: Literal["refuse", "reject", "halt"] | None = None,
+    missing: Missing | None = None,
     unfinished: Flag = False,
-    wanted: Wanted = NOTHING,
+    options: NetworkOptions = PLAIN,
 ) -> int:
     """Compile a Turing machine to a transformer that runs it.
 
@@ -119,12 +114,30 @@ def compile_machine(
         missing: what a transition that is not there means, where the file does not say.
         unfinished: compile even if T steps are too few for the inputs.
     """
-    wanted.require_possible()
-    from krogh.cli import compiling
+    require(not (soft and options.margin), "margins are bounded for hard attention; leave out --soft or --margin")
+    from krogh.cli.networks import present
+    from krogh.networks.machines import compiled
+    from krogh.programs.machines.library import load_machine_file
+    from krogh.programs.machines.running import require_halts
 
-    return compiling.compile_machine_file(
-        file, steps, input, adder, not no_correction, soft, input_length, missing, unfinished, wanted
-    )
+    def compile_file() -> compiled.CompiledMachine:
+        source = load_machine_file(file, missing)
+        default = source.machine.default_input
+        words = list(dict.fromkeys((*input, *([] if default is None else [default]))))
+        network = compiled.compile_machine(
+            source.machine,
+            steps,
+            input_length=input_length,
+            adder=adder,
+            correction=not no_correction,
+            attention="soft" if soft else "hard",
+            words=words,
+        )
+        if not unfinished:
+            require_halts(source.machine, words, steps)
+        return network.trying(example.word for example in source.examples)
+
+    return present("machine", file, compile_file, options)
 
 
 @compile_.command(name="regex")
@@ -135,7 +148,7 @@ def compile_regex(
     alphabet: str | None = None,
     length: int | None = None,
     correction: Flag = False,
-    wanted: Wanted = NOTHING,
+    options: NetworkOptions = PLAIN,
 ) -> int:
     """Compile a regular expression to a recurrent network, or to one pass of attention.
 
@@ -147,10 +160,9 @@ def compile_regex(
         length: compile to attention that counts, for words of this length, where only counts matter.
         correction: round after every step of the recurrent network.
     """
-    wanted.require_possible()
-    from krogh.cli import compiling
+    from krogh.programs.automata.regex import from_regex
 
-    return compiling.compile_pattern(pattern, alphabet, length, correction, wanted)
+    return _present_automaton("regex", pattern, lambda: from_regex(pattern, alphabet), length, correction, options)
 
 
 @compile_.command(name="automaton")
@@ -161,7 +173,7 @@ def compile_automaton(
     missing: Literal["refuse", "reject"] = "refuse",
     length: int | None = None,
     correction: Flag = False,
-    wanted: Wanted = NOTHING,
+    options: NetworkOptions = PLAIN,
 ) -> int:
     """Compile a finite automaton to a recurrent network, or to one pass of attention.
 
@@ -173,10 +185,30 @@ def compile_automaton(
         length: compile to attention that counts, for words of this length, where only counts matter.
         correction: round after every step of the recurrent network.
     """
-    wanted.require_possible()
-    from krogh.cli import compiling
+    from krogh.programs.automata.files import load_automaton
 
-    return compiling.compile_automaton_file(file, missing, length, correction, wanted)
+    return _present_automaton(
+        "automaton", str(file), lambda: load_automaton(file, missing), length, correction, options
+    )
+
+
+def _present_automaton(
+    kind: str,
+    source: str,
+    automaton: Callable[[], Automaton],
+    length: int | None,
+    correction: bool,
+    options: NetworkOptions,
+) -> int:
+    """As a recurrent network, or for words of one length as attention that counts."""
+    from krogh.cli.networks import present
+    from krogh.networks.automata import compile_automaton
+    from krogh.networks.counting import compile_counting
+
+    if length is None:
+        return present(kind, source, lambda: compile_automaton(automaton(), correction=correction), options)
+    require(not correction, "--correction belongs to the recurrent network; leave it out with --length")
+    return present(kind, source, lambda: compile_counting(automaton(), length), options)
 
 
 @trace_.command(name="machine")
@@ -186,10 +218,10 @@ def trace_machine(
     /,
     *,
     steps: int | None = None,
-    adder: Literal["look-ahead", "ripple"] = "look-ahead",
+    adder: Adder = "look-ahead",
     no_correction: Flag = False,
     soft: Flag = False,
-    missing: Literal["refuse", "reject", "halt"] | None = None,
+    missing: Missing | None = None,
     window: int = 15,
     json: Flag = False,
 ) -> int:
@@ -206,6 +238,8 @@ def trace_machine(
         window: how many cells of the tape are shown.
         json: print JSON.
     """
-    from krogh.cli import tracing
+    from krogh.cli.tracing import present_trace
+    from krogh.programs.machines.library import load_machine
 
-    return tracing.trace_machine(file, input, steps, adder, not no_correction, soft, missing, window, json)
+    options = {"adder": adder, "correction": not no_correction, "attention": "soft" if soft else "hard"}
+    return present_trace(load_machine(file, missing), input, steps, options, window, json)

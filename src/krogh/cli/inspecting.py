@@ -1,10 +1,9 @@
-"""`krogh list`, `krogh show`, `krogh predict`, `krogh construct`."""
+"""`krogh list`, `krogh show`, `krogh predict`."""
 
 from __future__ import annotations
 
 import inspect
 import json
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -14,8 +13,8 @@ from rich.table import Table
 from krogh import registry
 from krogh.errors import KroghError, unknown
 from krogh.lab.settings import settings_help
-from krogh.networks.handmade import construct
 from krogh.numbers import in_one_line, json_number
+from krogh.programs.machines.library import library_names, load_machine_file
 from krogh.signature import REQUIRED
 from krogh.theory import predict
 from krogh.values import describe
@@ -30,18 +29,42 @@ def summary(thing: Any) -> str:
 
 def list_things(kind: str | None, as_json: bool) -> int:
     kinds = SHOWN if kind is None else (kind,)
-    found = {one: {name: summary(thing) for name, thing in registry.BY_PLURAL[one].items()} for one in kinds}
+    listed = {one: {name: summary(thing) for name, thing in registry.BY_PLURAL[one].items()} for one in kinds}
     if as_json:
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        print(json.dumps(listed, indent=2, ensure_ascii=False))
         return 0
     console = Console()
-    for one, things in found.items():
+    for one, things in listed.items():
         table = Table(title=one if kind is None else None, title_justify="left", box=None, show_header=False)
         table.add_column(style="bold", no_wrap=True)
         table.add_column()
         for name, text in things.items():
             table.add_row(escape(name), escape(text))
         console.print(table)
+    return 0
+
+
+def list_machines(as_json: bool) -> int:
+    """The machines of the library: what they do, how large they are."""
+    machines: dict[str, dict[str, Any]] = {}
+    for name in library_names():
+        machine, _, summary_line = load_machine_file(name)
+        machines[name] = {
+            "summary": summary_line,
+            "states": len(machine.states),
+            "symbols": len(machine.alphabet),
+            "input": machine.default_input,
+        }
+    if as_json:
+        print(json.dumps({"machines": machines}, indent=2, ensure_ascii=False))
+        return 0
+    table = Table(box=None, show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for name, about in machines.items():
+        table.add_row(escape(name), f"{about['states']} states", escape(str(about["summary"])))
+    Console().print(table)
     return 0
 
 
@@ -116,25 +139,3 @@ def predict_numbers(name: str, settings: tuple[str, ...], as_json: bool) -> int:
     for key, value in numbers.items():
         print(f"  {key:<{width}}  {in_one_line(value)}")
     return 0
-
-
-def construct_weights(name: str, settings: tuple[str, ...], out: Path | None, as_json: bool) -> int:
-    built = construct(name, **parse_settings(settings))
-    checked = built.check()
-    if out is not None:
-        built.save(out)
-    found = {
-        "construction": name,
-        "statement": built.statement,
-        **built.size,
-        "inputs_checked": checked.inputs,
-        "exhaustive": checked.exhaustive,
-        "largest_error": checked.largest_error,
-        "holds": checked.holds,
-    }
-    if as_json:
-        print(json.dumps(found, indent=2, ensure_ascii=False))
-    else:
-        for key, value in found.items():
-            print(f"{key:<15} {value}")
-    return 0 if checked.holds else 1

@@ -94,9 +94,9 @@ def refresh_studies(folder: Path) -> None:
 
 def study_folders(folder: Path) -> list[Path]:
     """The folders of studies under a folder, itself included."""
-    found = sorted(path.parent for path in folder.rglob("study.json")) if folder.is_dir() else []
-    require(found, f"no study found under {folder}: run an experiment into it first (krogh run NAME --out {folder})")
-    return found
+    studies = sorted(path.parent for path in folder.rglob("study.json")) if folder.is_dir() else []
+    require(studies, f"no study found under {folder}: run an experiment into it first (krogh run NAME --out {folder})")
+    return studies
 
 
 def _answer(studies: list[Study], *, as_json: bool, strict: bool) -> int:
@@ -113,10 +113,10 @@ def matching(names: tuple[str, ...]) -> list[str]:
     require(names, f"which experiment? known are {', '.join(known)}; patterns such as 'parity/*' work too")
     chosen: list[str] = []
     for name in names:
-        found = fnmatch.filter(known, name)
-        if not found:
+        matches = fnmatch.filter(known, name)
+        if not matches:
             raise unknown("experiment", name, known)
-        chosen += [one for one in found if one not in chosen]
+        chosen += [one for one in matches if one not in chosen]
     return chosen
 
 

@@ -2,70 +2,68 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections.abc import Mapping
+from typing import Any
 
-from krogh.cli.compiling import working
+from krogh.cli.networks import working
 from krogh.errors import KroghError
 from krogh.networks.machines.checks import TraceRow, side_by_side
 from krogh.networks.machines.compiled import compile_machine
-from krogh.programs.machines.library import load_machine
 from krogh.programs.machines.machine import Machine
-from krogh.programs.machines.running import run, steps_needed
+from krogh.programs.machines.running import Trace, trace
 
 PATIENCE = 1_000
 """Steps within which a machine must halt unless a number is given."""
 RESULTS = {1: "accepts", 0: "rejects", None: "halts on"}
 
 
-def trace_machine(
-    file: str,
-    word: str,
-    steps: int | None,
-    adder: str,
-    correction: bool,
-    soft: bool,
-    missing: str | None,
-    window: int,
-    as_json: bool,
+def present_trace(
+    machine: Machine, word: str, steps: int | None, options: Mapping[str, Any], window: int, as_json: bool
 ) -> int:
-    machine = load_machine(file, missing)
-    T = _steps(machine, word) if steps is None else steps
+    """Show a run of the machine and of its network; 1 where they differ."""
+    run = _until_it_halts(machine, word) if steps is None else trace(machine, word, steps)
     with working(f"running {machine.name}"):
-        compiled = compile_machine(
-            machine,
-            T,
-            input_length=len(machine.encode(word)),
-            adder=adder,  # type: ignore[arg-type]
-            correction=correction,
-            attention="soft" if soft else "hard",
-        )
-        done = run(machine, word, T)
-        rows = side_by_side(compiled, word, window=window)
+        network = compile_machine(machine, run.steps, input_length=len(run.word), **options)
+        rows = side_by_side(network, run, window=window)
     different = sum(not row.equal for row in rows)
+    tape = machine.decode(run.tape_at(run.steps if run.halted_at is None else run.halted_at).content())
     if as_json:
-        found = {
+        answer = {
             "machine": machine.name,
             "input": word,
-            "steps": T,
-            "halted_at": done.halted_at,
-            "label": done.label,
-            "tape": done.output,
-            "layers": compiled.depth,
-            "width": compiled.width,
+            "steps": run.steps,
+            "halted_at": run.halted_at,
+            "label": run.label,
+            "tape": tape,
+            "layers": network.depth,
+            "width": network.width,
             "differences": different,
             "rows": [row._asdict() for row in rows],
         }
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        print(json.dumps(answer, indent=2, ensure_ascii=False))
         return 1 if different else 0
     print("\n".join(table(rows)))
-    if done.halted_at is None:
-        ended = f"does not halt on {word!r} within {_counted(T)}"
+    if run.halted_at is None:
+        ended = f"does not halt on {word!r} within {_counted(run.steps)}"
     else:
-        ended = f"{RESULTS[done.label]} {word!r} after {_counted(done.halted_at)}"
+        ended = f"{RESULTS[run.label]} {word!r} after {_counted(run.halted_at)}"
     same = "the same at all times" if not different else f"DIFFERENT at {different} of {len(rows)} times"
-    print(f"\n{machine.name} {ended}; tape {done.output!r}")
-    print(f"transformer of {compiled.depth} layers and width {compiled.width}: {same}")
+    print(f"\n{machine.name} {ended}; tape {tape!r}")
+    print(f"transformer of {network.depth} layers and width {network.width}: {same}")
     return 1 if different else 0
+
+
+def _until_it_halts(machine: Machine, word: str) -> Trace:
+    """The run up to the step in which the machine halts, and one step at least."""
+    run = trace(machine, word, PATIENCE)
+    if run.halted_at is None:
+        raise KroghError(
+            f"{machine.name!r} does not halt on {word!r} within {PATIENCE} steps; say how many to show (--steps)"
+        )
+    times = slice(max(run.halted_at, 1) + 1)
+    return dataclasses.replace(run, state=run.state[times], symbol=run.symbol[times], cell=run.cell[times])
 
 
 def table(rows: list[TraceRow]) -> list[str]:
@@ -89,13 +87,3 @@ def table(rows: list[TraceRow]) -> list[str]:
 
 def _counted(steps: int) -> str:
     return "1 step" if steps == 1 else f"{steps} steps"
-
-
-def _steps(machine: Machine, word: str) -> int:
-    """As many steps as the machine takes on the word, and one at least."""
-    needed = steps_needed(machine, word, PATIENCE)
-    if needed is None:
-        raise KroghError(
-            f"{machine.name!r} does not halt on {word!r} within {PATIENCE} steps; say how many to show (--steps)"
-        )
-    return max(needed, 1)

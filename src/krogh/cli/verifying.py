@@ -31,12 +31,12 @@ def verify_devices(names: tuple[str, ...], scale: str, changes: tuple[str, ...],
         experiment = registry.EXPERIMENTS[name]()
         cohorts = experiment.trials(experiment.settings(scale, settings))
         for cohort in _ends(cohorts):
-            found = agreement(cohort, device, reference)
+            result = agreement(cohort, device, reference)
             row = {"experiment": name, "task": cohort.template.task.kind, "model": cohort.template.model.kind}
-            rows.append(row | {"difference": found.difference, "where": found.where, "agrees": found.agrees})
-            mark = "[green]✓[/green]" if found.agrees else "[red]✗[/red]"
-            text = f"{mark} {name}  {row['task']}, {row['model']}: {found.difference:.2g} after {found.steps} steps"
-            console.print(text + ("" if found.agrees else f" ({found.where})"), highlight=False)
+            rows.append(row | {"difference": result.difference, "where": result.where, "agrees": result.agrees})
+            mark = "[green]✓[/green]" if result.agrees else "[red]✗[/red]"
+            text = f"{mark} {name}  {row['task']}, {row['model']}: {result.difference:.2g} after {result.steps} steps"
+            console.print(text + ("" if result.agrees else f" ({result.where})"), highlight=False)
     answer: dict[str, Any] = {"device": str(device), "reference": str(reference), "tolerance": TOLERANCE, "rows": rows}
     if as_json:
         print(json.dumps(answer, indent=2))

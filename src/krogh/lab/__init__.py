@@ -6,27 +6,50 @@
     estimate.py     one kind of number with uncertainty, and the rules that make it
     curves.py       estimates over a size, read off a table by groups
     fits.py         laws of growth fitted to curves
-    times.py, survival.py        the shape of a sample of convergence times
-    sample_complexity.py         success counts and where they cross a rate
-    frontier.py, search.py, searching.py   the smallest size that succeeds, by a search that trains a fraction
+    times.py        the distribution of convergence times, and the shape of it
+    sample_complexity.py   success counts and where they cross a rate
+    frontier.py     the smallest size that succeeds, as a posterior; search.py: several at once, training a fraction
     replay.py       such a search on trials that were all trained already: what it would have found and spent
     claims.py       a statistic, a threshold and a verdict
-    charts.py       figures that gather the data they draw; figures.py, labels.py: one look for all
+    charts.py       figures that gather the data they draw; figures.py: one look for all
     study.py        an experiment at a scale, run into a folder, resumed and judged from it
-    collecting.py   training what is missing, with progress
-    folder.py, store.py, weights.py, sources.py, provenance.py   what a study's folder holds, and whether it is sound
+    training.py     training what is missing, with progress
+    store.py        records on disk; weights.py: trained weights; sources.py: what both were made of
 
-Nothing here knows any particular experiment.
+Nothing here knows any particular experiment. What the rules of estimates cover, and which function is for what, is in
+docs/statistics.md.
 """
 
 from krogh.lab.charts import Chart, Figure
 from krogh.lab.claims import Claim, Claims, need
-from krogh.lab.curves import Curve, curves, groups, times_of
-from krogh.lab.estimate import Estimate
-from krogh.lab.experiment import Experiment, Tables, experiment
+from krogh.lab.curves import Curve, curves, exact_curve, groups, mean_samples, times_of
+from krogh.lab.estimate import Estimate, mean, mean_time, median, median_time, quantile, quantiles, rate, share_of
+from krogh.lab.experiment import Experiment, Tables, experiment, measured_tables
+from krogh.lab.fits import (
+    coarse_scaling,
+    compare_growth,
+    elbow,
+    exponent,
+    exponential_law,
+    fit_growth,
+    growth_evidence,
+    law_preference,
+    power_law,
+)
 from krogh.lab.results import Network, Results
+from krogh.lab.sample_complexity import crossing, crossings, run_success, smallest_size, success_rates, trial_success
 from krogh.lab.settings import setting
 from krogh.lab.study import Study, judge_study, run_study
+from krogh.lab.times import (
+    early_luck,
+    ecdf,
+    geometric_p_value,
+    intraclass_correlation,
+    kaplan_meier,
+    ks_distance,
+    plateau_fraction,
+    skewness,
+)
 from krogh.lab.training import Progress
 
 __all__ = [
@@ -42,12 +65,46 @@ __all__ = [
     "Results",
     "Study",
     "Tables",
+    "coarse_scaling",
+    "compare_growth",
+    "crossing",
+    "crossings",
     "curves",
+    "early_luck",
+    "ecdf",
+    "elbow",
+    "exact_curve",
     "experiment",
+    "exponent",
+    "exponential_law",
+    "fit_growth",
+    "geometric_p_value",
     "groups",
+    "growth_evidence",
+    "intraclass_correlation",
     "judge_study",
+    "kaplan_meier",
+    "ks_distance",
+    "law_preference",
+    "mean",
+    "mean_samples",
+    "mean_time",
+    "measured_tables",
+    "median",
+    "median_time",
     "need",
+    "plateau_fraction",
+    "power_law",
+    "quantile",
+    "quantiles",
+    "rate",
     "run_study",
+    "run_success",
     "setting",
+    "share_of",
+    "skewness",
+    "smallest_size",
+    "success_rates",
     "times_of",
+    "trial_success",
 ]

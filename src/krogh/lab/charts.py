@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -41,6 +41,42 @@ class Figure:
     alt: str = ""
 
 
+@dataclass(frozen=True)
+class Axes:
+    """How a pair of axes is labelled.
+
+    Labels with units, a title, which axes are logarithmic ("x", "y", "xy") and in which base, ticks at what was
+    measured, limits.
+    """
+
+    x: str = ""
+    y: str = ""
+    title: str = ""
+    log: str = ""
+    base: float = 10
+    xticks: Sequence[float] | None = None
+    yticks: Sequence[float] | None = None
+    xlim: tuple[float | None, float | None] | None = None
+    ylim: tuple[float | None, float | None] | None = None
+
+    def draw(self, ax: Any) -> None:
+        if self.title:
+            figures.panel_title(ax, self.title)
+        for text, put in ((self.x, ax.set_xlabel), (self.y, ax.set_ylabel)):
+            if text:
+                put(text)
+        axes: tuple[tuple[Literal["x", "y"], Sequence[float] | None, Any], ...]
+        axes = ("x", self.xticks, ax.set_xticks), ("y", self.yticks, ax.set_yticks)
+        for name, ticks, put in axes:
+            if name in self.log:
+                figures.log_axis_labels(ax, name, values=ticks, base=self.base)
+            elif ticks is not None:
+                put(list(ticks))
+        for limits, put in ((self.xlim, ax.set_xlim), (self.ylim, ax.set_ylim)):
+            if limits is not None:
+                put(*limits)
+
+
 class Panel:
     """One pair of axes of a chart."""
 
@@ -51,35 +87,11 @@ class Panel:
         self._colors = itertools.cycle(figures.PALETTE)
         self._keys = False
 
-    def axes(
-        self,
-        *,
-        x: str = "",
-        y: str = "",
-        title: str = "",
-        log: str = "",
-        base: float = 10,
-        xticks: Sequence[float] | None = None,
-        yticks: Sequence[float] | None = None,
-        xlim: tuple[float | None, float | None] | None = None,
-        ylim: tuple[float | None, float | None] | None = None,
-    ) -> Panel:
-        """Labels with units, a title, logarithmic axes ("x", "y", "xy"), ticks at what was measured, limits."""
-        ax = self.ax
-        self.title = title or self.title
-        if title:
-            figures.panel_title(ax, title)
-        for text, put in ((x, ax.set_xlabel), (y, ax.set_ylabel)):
-            if text:
-                put(text)
-        for name, ticks, put in (("x", xticks, ax.set_xticks), ("y", yticks, ax.set_yticks)):
-            if name in log:
-                figures.log_axis_labels(ax, name, values=ticks, base=base)  # type: ignore[arg-type]
-            elif ticks is not None:
-                put(list(ticks))
-        for limits, put in ((xlim, ax.set_xlim), (ylim, ax.set_ylim)):
-            if limits is not None:
-                put(*limits)
+    def axes(self, **axes: Any) -> Panel:
+        """Label the axes: keywords are the fields of `Axes`."""
+        given = Axes(**axes)
+        self.title = given.title or self.title
+        given.draw(self.ax)
         return self
 
     def color(self) -> str:
@@ -120,9 +132,24 @@ class Panel:
         xs, lows, values, highs = (np.asarray(part, float) for part in (x, low, value, high))
         chosen = self.color() if color is None else color
         legend = label if key == "legend" and label else None
-        figures.interval_band(self.ax, xs, lows, values, highs, color=chosen, label=legend, **look)  # type: ignore[arg-type]
+        figures.interval_band(self.ax, xs, lows, values, highs, color=chosen, label=legend, **look)
         self._note(label, key, xs, values, chosen, side)
         self._gather(label, xs, values, lows, highs)
+
+    def ranges(
+        self,
+        rows: pl.DataFrame,
+        x: str,
+        y: str,
+        label: str = "",
+        *,
+        middle: Callable[[pl.Expr], pl.Expr] = pl.Expr.mean,
+        **look: Any,
+    ) -> None:
+        """The mean of column `y` at each `x`, or what `middle` makes of it, in a band from the least to the largest."""
+        value = pl.col(y)
+        ends = rows.group_by(x).agg(low=value.min(), middle=middle(value), high=value.max()).sort(x)
+        self.band(ends[x], ends["low"], ends["middle"], ends["high"], label, **look)
 
     def line(
         self,
@@ -135,17 +162,15 @@ class Panel:
         width: float = 1.2,
         key: Key = "end",
         side: Literal["right", "left", "above", "below"] = "right",
-        data: bool = True,
         **look: Any,
     ) -> None:
-        """A line, e.g. what theory says; part of the data unless told otherwise."""
+        """A line, e.g. what theory says."""
         xs, ys = np.asarray(x, float), np.asarray(y, float)
         chosen = self.color() if color is None else color
         legend = label if key == "legend" and label else None
         self.ax.plot(xs, ys, color=chosen, linestyle=style, linewidth=width, label=legend, **look)
         self._note(label, key, xs, ys, chosen, side)
-        if data:
-            self._gather(label, xs, ys)
+        self._gather(label, xs, ys)
 
     def dots(self, x: ArrayLike, y: ArrayLike, label: str = "", *, color: str | None = None, **look: Any) -> None:
         """A mark per trial or network."""
@@ -165,6 +190,11 @@ class Panel:
     def reference(self, value: float, text: str, axis: Literal["x", "y"] = "y") -> None:
         """A value of the source or of theory as a dashed line across the panel, with its name on it."""
         figures.source_line(self.ax, value, text, axis=axis)
+
+    def name_rows(self, names: Sequence[str], **look: Any) -> None:
+        """Names along the y axis at 0, 1, ..., the first on top."""
+        self.ax.set_yticks(range(len(names)), names, **look)
+        self.ax.invert_yaxis()
 
     def legend(self, **options: Any) -> None:
         figures.legend(self.ax, **options)
@@ -201,25 +231,23 @@ class Chart:
         columns: int = 1,
         width: float | None = None,
         height: float = 4.0,
-        sharex: bool = False,
-        sharey: bool = False,
-        width_ratios: Sequence[float] | None = None,
+        **panels: Any,
     ):
-        """`title` names the figure on a page; `headline`, the same unless given, is drawn above it."""
+        """`title` names the figure on a page; `headline`, the same unless given, is drawn above it.
+
+        `panels` says how panels share axes or room: `sharex`, `sharey`, `width_ratios`, as in `Figure.subplots`.
+        """
         self.name, self.title = name, title
         size = (6.4 if columns == 1 else 4.6 * columns) if width is None else width
         head = title if headline is None else headline
-        self.drawing, axes = figures.new_figure(
-            head, width=size, height=height, nrows=rows, ncols=columns, sharex=sharex, sharey=sharey,
-            width_ratios=width_ratios,
-        )  # fmt: skip
+        self.drawing, axes = figures.new_figure(head, width=size, height=height, nrows=rows, ncols=columns, **panels)
         self.panels = [Panel(ax) for ax in np.ravel(axes)]
         self._unused = iter(self.panels)
         if source:
             figures.source_note(self.drawing, source)
 
     def panel(self, **axes: Any) -> Panel:
-        """The next panel, with its axes (`Panel.axes`)."""
+        """The next panel, with its axes: keywords are the fields of `Axes`."""
         return next(self._unused).axes(**axes)
 
     def __iter__(self) -> Iterator[Panel]:

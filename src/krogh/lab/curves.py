@@ -44,7 +44,7 @@ class Curve:
 
     def where(self, keep: Callable[[float], bool]) -> Curve:
         """The part of the curve at the places that `keep` says."""
-        return self._taken([place for place, x in enumerate(self.x.tolist()) if keep(x)])
+        return self.take([place for place, x in enumerate(self.x.tolist()) if keep(x)])
 
     def only(self, places: Container[float]) -> Curve:
         """The part of the curve at these places."""
@@ -53,14 +53,15 @@ class Curve:
     @property
     def reached(self) -> Curve:
         """The part of the curve with finite values: a median is infinite where more than half of the trials failed."""
-        return self._taken([place for place, y in enumerate(self.y) if math.isfinite(y.value)])
+        return self.take([place for place, y in enumerate(self.y) if math.isfinite(y.value)])
 
     @property
     def missing(self) -> int:
         """How many points were not reached."""
         return sum(not math.isfinite(y.value) for y in self.y)
 
-    def _taken(self, places: Sequence[int]) -> Curve:
+    def take(self, places: Sequence[int]) -> Curve:
+        """The points number `places`, counted from 0."""
         return Curve(self.x[np.asarray(places, int)], tuple(self.y[place] for place in places))
 
     @property

@@ -138,9 +138,6 @@ class Estimate:
         """Whether `x` lies in the closed interval [low, high]."""
         return self.low <= x <= self.high
 
-    def overlaps(self, other: Estimate) -> bool:
-        return self.low <= other.high and other.low <= self.high
-
     def __str__(self) -> str:
         return f"{self.value:.4g}" if self.exact else f"{self.value:.4g} {interval(self.low, self.high, digits=4)}"
 
@@ -237,13 +234,15 @@ def log(estimate: Estimate) -> Estimate:
     return estimate.map(lambda x: np.log(np.maximum(x, 0.0)))
 
 
-def maximum(estimates: Sequence[Estimate]) -> Estimate:
-    """The largest of several numbers.
+def maximum(estimates: Sequence[Estimate], *, nothing: str = "") -> Estimate:
+    """The largest of several numbers; `nothing` says why there may be none, of which nothing is known.
 
     The largest of k noisy values lies too high, most of all where the numbers are equal: the lower end is the largest
     of their lower ends at a k-th of the risk (one of k may fail by chance), the upper end the largest of the upper.
     Taking the largest of every draw would cover three equal medians in 80% of cases.
     """
+    if nothing and not len(estimates):
+        return unknown_estimate(nothing)
     require(len(estimates), "an extreme needs at least one estimate; got none")
     if len(estimates) == 1:
         return estimates[0]
@@ -262,9 +261,9 @@ def maximum(estimates: Sequence[Estimate]) -> Estimate:
     return tails(value, lower, upper, samples, f"extreme of {len(estimates)}; {rules}")
 
 
-def minimum(estimates: Sequence[Estimate]) -> Estimate:
+def minimum(estimates: Sequence[Estimate], *, nothing: str = "") -> Estimate:
     """The smallest of several numbers; see `maximum`."""
-    return -maximum([-one for one in estimates])
+    return -maximum([-one for one in estimates], nothing=nothing)
 
 
 def _order_statistic(ordered: Floats, share: Floats) -> Floats:
@@ -314,18 +313,19 @@ def largest(values: ArrayLike, *, sample: Hashable | None = None, trials: int | 
 
     They rest on a trial each, unless `trials` says otherwise: inputs executed, say.
     """
-    numbers = np.asarray(values, np.float64).ravel()
-    found = float(np.max(numbers)) if numbers.size else math.nan
-    count = numbers.size if trials is None else trials
-    return exact(found, count, sample=sample_name(sample, numbers), rule=f"the largest of {numbers.size}")
+    return _extreme("largest", np.max, values, sample, trials)
 
 
 def least(values: ArrayLike, *, sample: Hashable | None = None, trials: int | None = None) -> Estimate:
     """The least of some numbers; otherwise as `largest`."""
+    return _extreme("least", np.min, values, sample, trials)
+
+
+def _extreme(word: str, pick: Any, values: ArrayLike, sample: Hashable | None, trials: int | None) -> Estimate:
     numbers = np.asarray(values, np.float64).ravel()
-    found = float(np.min(numbers)) if numbers.size else math.nan
+    found = float(pick(numbers)) if numbers.size else math.nan
     count = numbers.size if trials is None else trials
-    return exact(found, count, sample=sample_name(sample, numbers), rule=f"the least of {numbers.size}")
+    return exact(found, count, sample=sample_name(sample, numbers), rule=f"the {word} of {numbers.size}")
 
 
 def _student(values: Floats, name: str) -> Floats:
@@ -421,13 +421,14 @@ def quantiles(
         position = np.maximum(numbers[q], 0)
         rule = f"order statistics, {count} trials"
         least, most = np.minimum(known[position], below[position + 1]), below[position + 1]
-        value = float(ordered[quantile_rank(count, q) - 1])
-        found.append(Estimate(value, least, most, {name: count}, rule, floor))
+        found.append(Estimate(quantile(ordered, q), least, most, {name: count}, rule, floor))
     return found
 
 
-def median(values: ArrayLike, **options: Any) -> Estimate:
-    """The (lower) median with its distribution-free interval; see `quantiles`."""
+def median(values: ArrayLike, *, nothing: str = "", **options: Any) -> Estimate:
+    """The (lower) median with its distribution-free interval; see `quantiles`, and `maximum` for `nothing`."""
+    if nothing and not np.size(values):
+        return unknown_estimate(nothing)
     return quantiles(values, [0.5], **options)[0]
 
 

@@ -22,7 +22,7 @@ import polars as pl
 
 from krogh.engine.cohort import Trials
 from krogh.errors import KroghError, unknown
-from krogh.lab.charts import Figure
+from krogh.lab.charts import Chart, Figure
 from krogh.lab.claims import Claim, Claims
 from krogh.lab.results import Results
 from krogh.lab.search import Search
@@ -101,6 +101,10 @@ class Experiment(abc.ABC, Generic[S]):
     @abc.abstractmethod
     def figures(self, tables: Tables[S]) -> Iterable[Figure]:
         """How the tables look."""
+
+    def chart(self, name: str, title: str, **options: Any) -> Chart:
+        """A chart with this experiment's source under it, or another that is named; options are those of `Chart`."""
+        return Chart(name, title, **({"source": self.source} | options))
 
     def settings(self, scale: str, changes: Mapping[str, Any] | None = None) -> S:
         """The settings of a scale with some of them changed and all checked; text is converted to the field's type."""

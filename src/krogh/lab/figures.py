@@ -6,8 +6,6 @@ see to it for what they do themselves. Saving is deterministic: the same figure 
 a figure under version control changes only when its content does.
 
 Matplotlib is imported inside the functions, because the command line imports this module at start-up.
-
-Readable labels on axes and beside curves; used through `krogh.lab.figures`.
 """
 
 from __future__ import annotations
@@ -20,6 +18,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from krogh.errors import KroghError, require
 from krogh.files import replacing
 from krogh.numbers import tick
@@ -27,10 +28,140 @@ from krogh.numbers import tick
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
     from matplotlib.text import Annotation
 
-INK = "#222222"
+# Okabe and Ito's palette: distinguishable with every common colour-vision deficiency. The order puts those
+# with the best contrast on white first; yellow comes last because a thin yellow line is hard to see.
+BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+ORANGE, SKY, BLACK, YELLOW = "#E69F00", "#56B4E9", "#000000", "#F0E442"
+PALETTE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK, YELLOW)
+
+INK, MUTED, GRID = "#222222", "#5f5f5f", "#e4e4e4"
 _LABEL = "krogh-direct-label"
+
+_STYLE: dict[str, Any] = {
+    "lines.linewidth": 1.7,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # ships with Matplotlib, so every machine draws the same letters
+    "mathtext.fontset": "dejavusans",
+    "axes.unicode_minus": True,
+    "svg.fonttype": "path",  # the page must not depend on the reader's fonts
+    "svg.hashsalt": "krogh",
+    "pdf.fonttype": 42,  # text stays text: selectable, and accepted by journals
+}
+
+
+_BAND_LINE = {
+    "marker": "o",
+    "markersize": 4.5,
+    "linewidth": 1.7,
+    "markeredgecolor": "white",
+    "markeredgewidth": 0.6,
+}
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """While this is open, Matplotlib's settings are ours alone; afterwards they are what they were."""
+    import matplotlib.style
+
+    with matplotlib.style.context(["default", _STYLE]):
+        yield
+
+
+def new_figure(title: str = "", *, width: float = 6.0, height: float = 3.8, **panels: Any) -> tuple[Figure, Any]:
+    """A styled figure, `width` by `height` inches, whose title is the claim it shows.
+
+    Returns the figure and its axes, `Figure.subplots(**panels)`: one `Axes` for a single panel, an array for several.
+    The layout makes room for labels outside the axes, so nothing has to be adjusted by hand.
+
+    >>> fig, ax = new_figure("Twice as much is two times more")
+    >>> _ = ax.plot([1, 2], [2, 4])
+    """
+    from cycler import cycler
+    from matplotlib.figure import Figure
+
+    with style():
+        fig = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+        axes = fig.subplots(**panels)
+        for ax in fig.axes:
+            ax.set_prop_cycle(cycler(color=PALETTE))
+            ax.set_axisbelow(True)
+            ax.grid(True, which="major", color=GRID, linewidth=0.7)
+            ax.spines[["top", "right"]].set_visible(False)
+            ax.spines[["left", "bottom"]].set_color(MUTED)
+            ax.tick_params(which="both", color=MUTED, labelcolor=INK, labelsize=9.5)
+            ax.tick_params(which="minor", length=2)
+            for label in (ax.xaxis.label, ax.yaxis.label):
+                label.set(size=10.5, color=INK)
+        if title:
+            fig.suptitle(_wrap(title, width), x=0.012, ha="left", fontsize=12, fontweight="bold", color=INK)
+    return fig, axes
+
+
+def _wrap(title: str, width: float) -> str:
+    """Break a long title into lines of about equal length, so that no word is left alone on the last one."""
+    limit = max(20, int(width / 0.098))  # about 0.098 inch a bold character at 12 points
+    rows = len(textwrap.wrap(title, limit))
+    while limit > 20 and len(textwrap.wrap(title, limit - 1)) == rows:
+        limit -= 1
+    return textwrap.fill(title, limit)
+
+
+def panel_title(ax: Axes, text: str) -> None:
+    """What one panel of several shows, at the left, where the eye starts."""
+    ax.set_title(text, loc="left", fontsize=10.5, color=INK)
+
+
+def legend(ax: Axes, **kwargs: Any) -> None:
+    """A quiet legend; prefer `direct_label` where there is room for it."""
+    ax.legend(**{"frameon": False, "fontsize": 9, "labelcolor": INK, **kwargs})
+
+
+def interval_band(ax: Axes, x: ArrayLike, low: ArrayLike, value: ArrayLike, high: ArrayLike, **look: Any) -> Line2D:
+    """Draw `value` over `x` with a band from `low` to `high`; returns the line, whose `look` is `Axes.plot`'s.
+
+    Infinite values are results that never came (censored), not missing ones: a band without an upper end runs
+    off the top of the axes, and a point at infinity is an open triangle at the upper edge.
+    """
+    xs, lo, mid, hi = (np.asarray(v, dtype=float) for v in (x, low, value, high))
+    shapes = {v.shape for v in (xs, lo, mid, hi)}
+    require(
+        len(shapes) == 1 and xs.ndim == 1,
+        f"x, low, value and high must be sequences of one length; got lengths "
+        f"{', '.join(str(v.size) for v in (xs, lo, mid, hi))}",
+    )
+    (line,) = ax.plot(xs, np.where(np.isfinite(mid), mid, np.nan), **{**_BAND_LINE, **look})
+    shade = line.get_color()
+    # The stand-in for infinity must not stretch the axes, so the limits are taken from the finite ends alone.
+    limits = ax.dataLim.frozen()
+    finite = np.concatenate([v[np.isfinite(v)] for v in (lo, mid, hi)])
+    beyond = 1e6 * max(1.0, float(np.max(np.abs(finite), initial=1.0)))
+    top = np.where(np.isposinf(hi), beyond, hi)
+    bottom = np.where(np.isneginf(lo), -beyond, np.where(np.isposinf(lo), beyond, lo))
+    ax.fill_between(xs, bottom, top, color=shade, alpha=0.18, linewidth=0)
+    ax.dataLim.set(limits)
+    ends = np.column_stack([np.tile(xs, 2), np.concatenate([lo, hi])])
+    ax.update_datalim(ends[np.isfinite(ends).all(axis=1)])
+    ax.autoscale_view()
+    never = xs[np.isposinf(mid)]
+    if never.size:
+        ax.plot(
+            never,
+            np.full(never.size, 0.985),
+            transform=ax.get_xaxis_transform(),
+            linestyle="none",
+            marker="^",
+            markersize=6,
+            markerfacecolor="white",
+            markeredgecolor=shade,
+            clip_on=False,
+            label="_never",
+        )
+    return line
 
 
 def log_axis_labels(
@@ -86,8 +217,6 @@ def direct_label(
 
     `save` moves overlapping labels of one panel apart.
     """
-    import numpy as np
-
     xs, ys = np.atleast_1d(np.asarray(x, dtype=float)), np.atleast_1d(np.asarray(y, dtype=float))
     known = np.flatnonzero(np.isfinite(xs) & np.isfinite(ys))
     require(known.size, f"the label {text!r} needs a point with finite coordinates; got x={x!r}, y={y!r}")
@@ -128,169 +257,6 @@ def separate_labels(fig: Figure) -> None:
                     break
             else:
                 break
-
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-
-
-# Okabe and Ito's palette: distinguishable with every common colour-vision deficiency. The order puts those
-# with the best contrast on white first; yellow comes last because a thin yellow line is hard to see.
-BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-ORANGE, SKY, BLACK, YELLOW = "#E69F00", "#56B4E9", "#000000", "#F0E442"
-PALETTE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK, YELLOW)
-
-MUTED, GRID = "#5f5f5f", "#e4e4e4"
-
-_STYLE: dict[str, Any] = {
-    "lines.linewidth": 1.7,
-    "legend.frameon": False,
-    "legend.fontsize": 9,
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],  # ships with Matplotlib, so every machine draws the same letters
-    "mathtext.fontset": "dejavusans",
-    "axes.unicode_minus": True,
-    "svg.fonttype": "path",  # the page must not depend on the reader's fonts
-    "svg.hashsalt": "krogh",
-    "pdf.fonttype": 42,  # text stays text: selectable, and accepted by journals
-}
-
-
-@contextmanager
-def style() -> Iterator[None]:
-    """While this is open, Matplotlib's settings are ours alone; afterwards they are what they were."""
-    import matplotlib.style
-
-    with matplotlib.style.context(["default", _STYLE]):
-        yield
-
-
-def new_figure(
-    title: str = "",
-    *,
-    width: float = 6.0,
-    height: float = 3.8,
-    nrows: int = 1,
-    ncols: int = 1,
-    sharex: bool = False,
-    sharey: bool = False,
-    width_ratios: Sequence[float] | None = None,
-) -> tuple[Figure, Any]:
-    """A styled figure, `width` by `height` inches, whose title is the claim it shows.
-
-    Returns the figure and its axes: one `Axes` for a single panel, an array for several, as `Figure.subplots`
-    does. The layout makes room for labels outside the axes, so nothing has to be adjusted by hand.
-
-    >>> fig, ax = new_figure("Twice as much is two times more")
-    >>> _ = ax.plot([1, 2], [2, 4])
-    """
-    from cycler import cycler
-    from matplotlib.figure import Figure
-
-    with style():
-        fig = Figure(figsize=(width, height), layout="constrained", facecolor="white")
-        axes = fig.subplots(nrows, ncols, sharex=sharex, sharey=sharey, width_ratios=width_ratios)
-        for ax in fig.axes:
-            ax.set_prop_cycle(cycler(color=PALETTE))
-            ax.set_axisbelow(True)
-            ax.grid(True, which="major", color=GRID, linewidth=0.7)
-            ax.spines[["top", "right"]].set_visible(False)
-            ax.spines[["left", "bottom"]].set_color(MUTED)
-            ax.tick_params(which="both", color=MUTED, labelcolor=INK, labelsize=9.5)
-            ax.tick_params(which="minor", length=2)
-            for label in (ax.xaxis.label, ax.yaxis.label):
-                label.set(size=10.5, color=INK)
-        if title:
-            fig.suptitle(_wrap(title, width), x=0.012, ha="left", fontsize=12, fontweight="bold", color=INK)
-    return fig, axes
-
-
-def _wrap(title: str, width: float) -> str:
-    """Break a long title into lines of about equal length, so that no word is left alone on the last one."""
-    limit = max(20, int(width / 0.098))  # about 0.098 inch a bold character at 12 points
-    rows = len(textwrap.wrap(title, limit))
-    while limit > 20 and len(textwrap.wrap(title, limit - 1)) == rows:
-        limit -= 1
-    return textwrap.fill(title, limit)
-
-
-def panel_title(ax: Axes, text: str) -> None:
-    """What one panel of several shows, at the left, where the eye starts."""
-    ax.set_title(text, loc="left", fontsize=10.5, color=INK)
-
-
-def legend(ax: Axes, **kwargs: Any) -> None:
-    """A quiet legend; prefer `direct_label` where there is room for it."""
-    ax.legend(**{"frameon": False, "fontsize": 9, "labelcolor": INK, **kwargs})
-
-
-def interval_band(
-    ax: Axes,
-    x: Sequence[float],
-    low: Sequence[float],
-    value: Sequence[float],
-    high: Sequence[float],
-    *,
-    label: str | None = None,
-    color: str | None = None,
-    marker: str | None = "o",
-    linestyle: str = "-",
-) -> Line2D:
-    """Draw `value` over `x` with a band from `low` to `high`; returns the line.
-
-    Infinite values are results that never came (censored), not missing ones: a band without an upper end runs
-    off the top of the axes, and a point at infinity is an open triangle at the upper edge.
-    """
-    import numpy as np
-
-    xs, lo, mid, hi = (np.asarray(v, dtype=float) for v in (x, low, value, high))
-    shapes = {v.shape for v in (xs, lo, mid, hi)}
-    require(
-        len(shapes) == 1 and xs.ndim == 1,
-        f"x, low, value and high must be sequences of one length; got lengths "
-        f"{', '.join(str(v.size) for v in (xs, lo, mid, hi))}",
-    )
-    (line,) = ax.plot(
-        xs,
-        np.where(np.isfinite(mid), mid, np.nan),
-        color=color,
-        label=label,
-        marker=marker,
-        markersize=4.5,
-        linestyle=linestyle,
-        linewidth=1.7,
-        markeredgecolor="white",
-        markeredgewidth=0.6,
-    )
-    shade = line.get_color()
-    # The stand-in for infinity must not stretch the axes, so the limits are taken from the finite ends alone.
-    limits = ax.dataLim.frozen()
-    finite = np.concatenate([v[np.isfinite(v)] for v in (lo, mid, hi)])
-    beyond = 1e6 * max(1.0, float(np.max(np.abs(finite), initial=1.0)))
-    top = np.where(np.isposinf(hi), beyond, hi)
-    bottom = np.where(np.isneginf(lo), -beyond, np.where(np.isposinf(lo), beyond, lo))
-    ax.fill_between(xs, bottom, top, color=shade, alpha=0.18, linewidth=0)
-    ax.dataLim.set(limits)
-    ends = np.column_stack([np.tile(xs, 2), np.concatenate([lo, hi])])
-    ax.update_datalim(ends[np.isfinite(ends).all(axis=1)])
-    ax.autoscale_view()
-    never = xs[np.isposinf(mid)]
-    if never.size:
-        ax.plot(
-            never,
-            np.full(never.size, 0.985),
-            transform=ax.get_xaxis_transform(),
-            linestyle="none",
-            marker="^",
-            markersize=6,
-            markerfacecolor="white",
-            markeredgecolor=shade,
-            clip_on=False,
-            label="_never",
-        )
-    return line
 
 
 def source_line(ax: Axes, value: float, text: str, *, axis: Literal["x", "y"] = "y") -> None:

@@ -217,18 +217,9 @@ def elbow(curve: Curve) -> Elbow:
         nothing = unknown_estimate(f"{len(reached)} points were reached; two slopes need three")
         return Elbow(nothing, nothing, nothing, len(reached))
     half = (len(reached) + 1) // 2
-    halves = reached._taken(range(half)), reached._taken(range(len(reached) - half, len(reached)))
+    halves = reached.take(range(half)), reached.take(range(len(reached) - half, len(reached)))
     lower, upper = (exponent(part) for part in halves)
     return Elbow(lower, upper, upper - lower, len(reached))
-
-
-def local_slopes(x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
-    """Geometric midpoints of neighbouring finite points, and the slopes of log y on log x between them."""
-    u, v = np.asarray(x, float), np.asarray(y, float)
-    require(np.all(np.diff(u) > 0), f"local slopes need increasing x; got x={u.tolist()}")
-    kept = np.isfinite(v)
-    u, v = np.log(u[kept]), np.log(v[kept])
-    return np.exp((u[1:] + u[:-1]) / 2), np.diff(v) / np.diff(u)
 
 
 def line_slope(x: ArrayLike, y: ArrayLike) -> float:

@@ -161,10 +161,6 @@ class Frontier:
         tried = zip(self.sizes.tolist(), self.successes.tolist(), self.failures.tolist(), strict=True)
         return {size: (hits, hits + misses) for size, hits, misses in tried if hits + misses}
 
-    def cost(self, price: Callable[[float], float] = lambda size: 1.0) -> float:
-        """What the trials so far cost at `price(size)` each; without a price, their number."""
-        return float(sum(price(size) * trials for size, (_, trials) in self.counts().items()))
-
     # --- what it says ---
 
     def _posterior(self) -> Floats:

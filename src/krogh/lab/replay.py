@@ -24,14 +24,6 @@ class Replay:
     trials: dict[int, int]  # by problem
     steps: dict[int, int]
 
-    @property
-    def all_trials(self) -> int:
-        return sum(self.trials.values())
-
-    @property
-    def all_steps(self) -> int:
-        return sum(self.steps.values())
-
 
 def stopping_rule(grid: int, precision: float) -> Rule:
     """Stop at an interval one size or a factor `precision` wide, after half of the trials of a grid at the latest."""

@@ -10,7 +10,7 @@ back as they come. `krogh.lab.replay` runs one on trials that were all trained a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -97,10 +97,6 @@ class Search:
     def positions(self) -> int:
         """How many trials the full grid would take."""
         return len(self._home)
-
-    def cost(self, price: Callable[[float], float] = lambda size: 1.0) -> float:
-        """What the trials so far cost, over all problems."""
-        return sum(frontier.cost(price) for frontier in self.frontiers.values())
 
     def _wants(self, progress: _Progress) -> bool:
         """Whether more trials of this problem should be launched, as far as is known."""

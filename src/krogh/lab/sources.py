@@ -12,7 +12,7 @@ the names under which they are registered.
 
 A digest is of the syntax tree without docstrings, so that comments and layout do not count.
 
-Where results come from: versions, device, time.
+What else a study says of where its results come from, versions, device and time, is at the end.
 """
 
 from __future__ import annotations
@@ -41,29 +41,6 @@ import jax
 from krogh import registry
 
 PACKAGES = ("krogh", "jax", "jaxlib", "equinox", "numpy", "scipy", "polars", "matplotlib", "torch")
-
-
-def versions() -> dict[str, str]:
-    """Versions of what computed the results."""
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def device_in_words() -> str:
-    devices = jax.local_devices()
-    kind = devices[0].device_kind if devices[0].platform != "cpu" else f"CPU, {os.cpu_count()} cores"
-    return kind if len(devices) == 1 else f"{len(devices)} × {kind}"
-
-
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
 NO_SOURCE = "no source"
 _NAMED = (registry.PREDICTIONS, registry.CONSTRUCTIONS)
 _LIBRARIES = tuple({os.path.join(sysconfig.get_path(kind), "") for kind in ("stdlib", "platstdlib")})
@@ -481,3 +458,27 @@ def _spec(name: str) -> ModuleSpec | None:
         return PathFinder.find_spec(name, places)
     except (ImportError, ValueError, AttributeError):
         return None
+
+
+# --- versions, device, time ---------------------------------------------------------------------------------------
+
+
+def versions() -> dict[str, str]:
+    """Versions of what computed the results."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def device_in_words() -> str:
+    devices = jax.local_devices()
+    kind = devices[0].device_kind if devices[0].platform != "cpu" else f"CPU, {os.cpu_count()} cores"
+    return kind if len(devices) == 1 else f"{len(devices)} × {kind}"
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -82,11 +82,11 @@ class PlannedStudy:
             progress = Progress(sum(len(cohort) for cohort in self.cohorts))
             search = self.experiment.search(self.settings, self.cohorts)
             try:
-                kept = folder if self.weights else None
-                train_missing(self.cohorts, self.ids, store, usage, progress, show, kept, search)
+                train_missing(self.cohorts, self.ids, store, usage, progress, show, self._weights_folder, search)
                 status = "complete"
             except KeyboardInterrupt:
                 status = "interrupted"
+            records = store.scan(np.unique(_all_ids(self.ids))).collect()
             summary: dict[str, Any] = {
                 **head,
                 **_provenance(head, before, usage),
@@ -94,38 +94,42 @@ class PlannedStudy:
                 "finished": now(),
                 "seconds": round((before or {}).get("seconds", 0.0) + time.perf_counter() - begun, 3),
                 "status": status,
-                "engine": _accounting(store, self.ids, usage, progress, before),
+                "engine": _accounting(records, usage, progress, before),
                 "figures": [],
             }
             if status != "complete":
                 write_json(folder / "study.json", summary)
                 return Study(folder, status, [], summary)
-            self._write_trials(store)
-            summary["measured"] = self._measure(before)
+            self._write_trials(records)
+            summary["measured"] = self._measure(records, before)
             if not self.cohorts:  # a study that trains nothing is what it measures
                 summary["seconds"] = round(time.perf_counter() - begun, 3)
             return _conclude(self.experiment, Tables(self.settings, _tables(folder), self.scale), folder, summary)
 
-    def _write_trials(self, store: Store) -> None:
-        records = store.scan(np.unique(_all_ids(self.ids))).collect()
+    @property
+    def _weights_folder(self) -> Path | None:
+        return self.folder / "weights" if self.weights else None
+
+    def _write_trials(self, records: pl.DataFrame) -> None:
+        """The study's table: the trials' records and fields, in the order of the cohorts."""
         tables = [_table(cohort, own, records) for cohort, own in zip(self.cohorts, self.ids, strict=True)]
         whole = pl.concat(tables, how="diagonal_relaxed") if tables else pl.LazyFrame()
         about = {"study": self.experiment.name, "scale": self.scale}
         write_parquet(self.folder / "trials.parquet", whole, about)
 
-    def _measure(self, before: dict[str, Any] | None) -> dict[str, Any]:
+    def _measure(self, records: pl.DataFrame, before: dict[str, Any] | None) -> dict[str, Any]:
         """Make and store the tables that are not there, or that another source or other trials have made."""
-        records = pl.scan_parquet(self.folder / "trials.parquet")
-        ids = records.select("id").collect()["id"].to_numpy() if self.cohorts else np.zeros(0, np.uint64)
+        ids = _all_ids(self.ids)
+        ids = ids[np.isin(ids, records["id"].to_numpy())] if len(ids) else ids  # a search leaves some out
         stamp = {"trials": digest(ids.tobytes().hex()).hex(), "sources": _digest(measure_sources(self.experiment))}
         known = (before or {}).get("measured", {}).get("stamp") == stamp
         results = Results(
-            records,
+            pl.scan_parquet(self.folder / "trials.parquet"),
             self.settings,
             self.scale,
             cohorts=self.cohorts,
             ids=self.ids,
-            weights_folder=self.folder / "weights" if self.weights else None,
+            weights_folder=self._weights_folder,
         )
         place, names = self.folder / "measures", []
         if not known and place.is_dir():
@@ -298,10 +302,11 @@ def _with_changed_sources(
     if stale == REUSE:
         note = f"Some trials were trained before their source changed ({changed}) and reused as they were."
         return before, {**head, "notes": [*dict.fromkeys([*before.get("notes", []), *head["notes"], note])]}
-    if not len(store.ids()):
+    trials = len(store.ids())
+    if not trials:
         return before, head
     raise KroghError(
-        f"{folder} holds {len(store.ids()):,} trials of another source: {changed}. Choose another --out, or say "
+        f"{folder} holds {trials:,} trials of another source: {changed}. Choose another --out, or say "
         f"--stale {RETRAIN} to train them again or --stale {REUSE} to keep them as they are"
     )
 
@@ -383,20 +388,17 @@ def _save_figure(figure: Figure, folder: Path) -> dict[str, Any]:
 
 
 def _accounting(
-    store: Store, ids: list[np.ndarray], usage: Usage, progress: Progress, before: dict[str, Any] | None
+    records: pl.DataFrame, usage: Usage, progress: Progress, before: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """What the study cost, over all its runs; outcomes from the store, costs added up."""
+    """What the study cost, over all its runs; outcomes from the records, costs added up."""
     earlier = (before or {}).get("engine", {})
     executed = usage.executed_steps + earlier.get("trained_steps", 0)
     useful = usage.useful_steps + earlier.get("useful_steps", 0)
     seconds = progress.seconds + earlier.get("training_seconds", 0.0)
-    outcomes: dict[str, int] = {}
-    if store.files():
-        counted = store.scan(np.unique(_all_ids(ids))).group_by("outcome").len().collect()
-        outcomes = dict(zip(counted["outcome"].cast(pl.String), counted["len"], strict=True))
+    outcomes = dict(records["outcome"].cast(pl.String).value_counts().iter_rows()) if len(records) else {}
     return {
-        "trials": int(sum(outcomes.values())),
-        **{name: int(outcomes.get(name, 0)) for name in ("converged", "failed", "diverged")},
+        "trials": len(records),
+        **{name: outcomes.get(name, 0) for name in ("converged", "failed", "diverged")},
         "trained_steps": executed,
         "useful_steps": useful,
         "wasted_share": round(1 - useful / executed, 6) if executed else 0.0,

@@ -1,13 +1,11 @@
-"""The shape of a sample of convergence times: luck, skewness, dependence on the start, and random search.
+"""Samples of convergence times under censoring: their distribution, and what its shape says of the search behind it.
 
-If training were a memoryless search among the C(n,k) supports, its times would be geometric: a fair share of
-trials would succeed near t = 0 and all starts would be alike. The functions here measure how far that is from
-the truth (section 5.3 and Figure 5.2 of the source). Censored times are `np.inf`.
+`ecdf` and `kaplan_meier` are whole distributions, step functions with a band: the first for trials that share one
+budget, a failure being `np.inf`; the second for trials whose budgets differ, told when each was given up.
 
-Whole distributions of convergence times under censoring: step functions with a band.
-
-`ecdf` is for trials that share one budget, a failure being `np.inf`; `kaplan_meier` takes trials whose
-budgets differ, and is told when each was given up.
+If training were a memoryless search among the C(n,k) supports, its times would be geometric: a fair share of trials
+would succeed near t = 0 and all starts would be alike. The other functions measure how far that is from the truth
+(section 5.3 and Figure 5.2 of the source): luck, skewness, dependence on the start, the distance to random search.
 """
 
 from __future__ import annotations

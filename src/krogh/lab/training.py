@@ -81,7 +81,7 @@ def train_missing(
         missing_of, progress.total = dispatcher.waiting, progress.done + dispatcher.most
     if progress.done < progress.total:
         show(progress)
-    known = None if weights_folder is None else WeightsFolder(weights_folder / "weights")
+    known = None if weights_folder is None else WeightsFolder(weights_folder)
     records = run_cohorts(cohorts, missing_of, usage=usage, keep_weights=weights_folder is not None, weights_of=known)
     begun = time.perf_counter()
     try:
@@ -128,7 +128,7 @@ class _RecordWriter:
     def add(self, finished: Finished) -> None:
         if self._weights_folder is not None:
             snapshots = self._cohort.template.snapshots
-            write_finished(self._weights_folder / "weights", self._ids[finished.position], finished, snapshots)
+            write_finished(self._weights_folder, self._ids[finished.position], finished, snapshots)
         self._batches.append(replace(finished, weights=None, snapshots=None))
         self._rows += len(finished.position)
 

@@ -1,4 +1,23 @@
-"""Attention heads followed by a ReLU network: the construction network of the source (dissertation, §A.2.1).
+"""Attention as the source's theory defines it, and the two models made of it (dissertation, §4.3, §4.4, §A.1, §A.2.1).
+
+    attention_head    y = φ_out(φ_in(X)ᵀ Norm(Score(x_1, z), …, Score(x_T, z)))           Definition 4.3
+    attend            RowSoftmax(Z W_Q (X W_K)ᵀ) X W_V for some rows Z                     Definition 4.4
+    unit_ball         u / max(1, ‖u‖), what stands for layer norm in the depth-L bound      section A.1.7
+
+Rows of X are tokens. There is no 1/√k, no mask, no residual connection and no bias: the transformers that are trained
+in experiments have those, and are other functions. These take one sequence; `jax.vmap` takes many. The simplified head
+σ(W_Vᵀ Xᵀ softmax(X W_QKᵀ z)) of section 4.4.2 is the general one with Score(x, z) = zᵀ W_QK x, W_QK = W_Q W_Kᵀ; a
+Transformer layer is σ(attend) W_C.
+
+`AttentionBlocks`, layers on top of each other with tokens kept in the unit ball (§4.4.3, §A.1.7):
+
+    g⁽¹⁾ = X,   g⁽ⁱ⁺¹⁾ = Π(σ(Π(f(g⁽ⁱ⁾; W⁽ⁱ⁾))) W_C⁽ⁱ⁾),   f(Z) = RowSoftmax(Z W_Q (Z W_K)ᵀ) Z W_V
+    output = w·[g⁽ᴸ⁺¹⁾]_CLS
+
+Π divides each row by max(1, its norm): this is what the source calls layer norm in its capacity bound, and it is not
+the layer norm of trained transformers.
+
+`AttentionMlp`, heads followed by a ReLU network: the construction network of the source (§A.2.1):
 
     y = Σ_h softmax(v_CLSᵀ Q_h K_hᵀ Xᵀ) X V_h C_h,  its first q coordinates
     f = ([([y, 1] W_1)₊, 1] W_2)₊ w
@@ -9,28 +28,7 @@ X has the rows x_1 … x_n and [CLS]. How bits become rows is the `mapping`:
     trainable       x_t = E_{b_t} + P_t   all of them are trained
     bag             x_t = b_t P_t         the vectors of the bag and [CLS] stay as they were drawn
 
-The trailing w that the source prints in its formula of y is spurious: y is a vector. There is no 1/√k, no layer
-norm, no residual connection.
-
-Attention heads as the source's theory defines them: pure functions of arrays (dissertation, §4.3, §4.4, §A.1).
-
-    attention_head      y = φ_out(φ_in(X)ᵀ Norm(Score(x_1, z), …, Score(x_T, z)))                    Definition 4.3
-    transformer_layer   Y = σ(RowSoftmax(X W_Q (X W_K)ᵀ) X W_V) W_C                                   Definition 4.4
-    scalar_readout      w·y_CLS, the layer's last row once [CLS] is appended                           Definition 4.4
-    simplified_head     σ(W_Vᵀ Xᵀ softmax(X W_QKᵀ z)),  W_QK = W_Q W_Kᵀ                              section 4.4.2
-    simplified_heads    the sum of H of them                                                          section A.1.6
-    unit_ball           u / max(1, ‖u‖), what stands for layer norm in the depth-L bound               section A.1.7
-
-Rows of X are tokens. There is no 1/√k, no mask, no residual connection and no bias: the transformers that are
-trained in experiments have those, and are other functions. All of these take one sequence; `jax.vmap` takes many.
-
-Attention layers on top of each other, with tokens kept in the unit ball (dissertation, §4.4.3, §A.1.7).
-
-    g⁽¹⁾ = X,   g⁽ⁱ⁺¹⁾ = Π(σ(Π(f(g⁽ⁱ⁾; W⁽ⁱ⁾))) W_C⁽ⁱ⁾),   f(Z) = RowSoftmax(Z W_Q (Z W_K)ᵀ) Z W_V
-    output = w·[g⁽ᴸ⁺¹⁾]_CLS
-
-Π divides each row by max(1, its norm): this is what the source calls layer norm in its capacity bound, and it is
-not the layer norm of trained transformers.
+The trailing w that the source prints in its formula of y is spurious: y is a vector.
 """
 
 from __future__ import annotations
@@ -45,10 +43,8 @@ from jaxtyping import Array, Float, PRNGKeyArray, UInt32
 
 from krogh.errors import require, require_integer, unknown
 from krogh.models.base import Model, Parameters, model
-from krogh.models.parts import check_initialiser, initialise_all
-from krogh.models.two_layer import require_signs
+from krogh.models.parts import check_initialiser, draw_layers, require_signs
 from krogh.tasks.base import Task
-from krogh.tasks.bases import RESERVED
 from krogh.tasks.parity import Parity
 from krogh.values import structure
 
@@ -60,6 +56,13 @@ Map = Callable[[Array], Array]
 
 ACTIVATIONS: dict[str, Map] = {"identity": lambda z: z, "relu": jax.nn.relu, "tanh": jnp.tanh}
 """Activations σ with σ(0) = 0 and Lipschitz constant 1, as the capacity bounds assume."""
+
+
+EMBEDDINGS = ("E", "cls", "P")
+RESERVED = 3
+"""Coordinates that are kept for E_0, E_1 and [CLS] where embeddings are fixed."""
+MAPPINGS = ("deterministic", "trainable", "bag")
+READOUTS = ("mlp", "two-layer", "scalar", "vector")
 
 
 def activation_of(name: str) -> Map:
@@ -81,11 +84,6 @@ def attention_head(score: Score, norm: Map, phi_in: Map, phi_out: Map) -> Callab
     return head
 
 
-def bilinear_score(W_QK: Float[Array, "d d"]) -> Score:
-    """Score(x, z) = zᵀ W_QK x, with W_QK = W_Q W_Kᵀ."""
-    return lambda token, context: context @ W_QK @ token
-
-
 def attend(
     queries: Float[Array, "rows d"],
     tokens: Float[Array, "T d"],
@@ -98,62 +96,9 @@ def attend(
     return weights @ (tokens @ W_V)
 
 
-def transformer_layer(
-    tokens: Float[Array, "T d"],
-    W_Q: Float[Array, "d k"],
-    W_K: Float[Array, "d k"],
-    W_V: Float[Array, "d v"],
-    W_C: Float[Array, "v e"],
-    activation: Map = jax.nn.relu,
-) -> Float[Array, "T e"]:
-    """σ(RowSoftmax(X W_Q (X W_K)ᵀ) X W_V) W_C, one output per token."""
-    return activation(attend(tokens, tokens, W_Q, W_K, W_V)) @ W_C
-
-
 def with_cls(tokens: Float[Array, "T d"], cls: Float[Array, " d"]) -> Float[Array, "T+1 d"]:
     """The tokens with [CLS] as the last row: it is attended to like any other."""
     return jnp.concatenate([tokens, cls[None, :]])
-
-
-def scalar_readout(
-    tokens: Float[Array, "T d"],
-    cls: Float[Array, " d"],
-    W_Q: Float[Array, "d k"],
-    W_K: Float[Array, "d k"],
-    W_V: Float[Array, "d v"],
-    W_C: Float[Array, "v e"],
-    w: Float[Array, " e"],
-    activation: Map = jax.nn.relu,
-) -> Float[Array, ""]:
-    """w·y_CLS: the layer read at [CLS], which is the only query that needs computing."""
-    mixed = attend(cls[None, :], with_cls(tokens, cls), W_Q, W_K, W_V)
-    return activation(mixed)[0] @ W_C @ w
-
-
-def simplified_head(
-    tokens: Float[Array, "T d"],
-    query: Float[Array, " d"],
-    W_V: Float[Array, "d v"],
-    W_QK: Float[Array, "d d"],
-    positions: Float[Array, "T d"] | None = None,
-    activation: Map = jax.nn.relu,
-) -> Float[Array, " v"]:
-    """σ(W_Vᵀ Xᵀ softmax(X W_QKᵀ x_τ)); `positions` replaces X by X + P (the query is given as it is, with its own)."""
-    placed = tokens if positions is None else tokens + positions
-    return activation(W_V.T @ (placed.T @ jax.nn.softmax(placed @ (W_QK.T @ query))))
-
-
-def simplified_heads(
-    tokens: Float[Array, "T d"],
-    query: Float[Array, " d"],
-    W_V: Float[Array, "heads d v"],
-    W_QK: Float[Array, "heads d d"],
-    positions: Float[Array, "T d"] | None = None,
-    activation: Map = jax.nn.relu,
-) -> Float[Array, " v"]:
-    """The sum of several simplified heads, each with weights of its own."""
-    heads = jax.vmap(lambda value, score: simplified_head(tokens, query, value, score, positions, activation))
-    return jnp.sum(heads(W_V, W_QK), axis=0)
 
 
 def unit_ball(vectors: Float[Array, "*rows d"]) -> Float[Array, "*rows d"]:
@@ -161,9 +106,6 @@ def unit_ball(vectors: Float[Array, "*rows d"]) -> Float[Array, "*rows d"]:
     # The root of the larger square, and not the larger root: its slope at u = 0 is a number.
     squared = jnp.sum(vectors**2, axis=-1, keepdims=True)
     return vectors * jax.lax.rsqrt(jnp.maximum(squared, 1.0))
-
-
-EMBEDDINGS = ("E", "cls", "P")
 
 
 def attention_block(
@@ -227,7 +169,7 @@ class AttentionBlocks(Model):
             "C": ((layers, a, d), a),
             "w": ((d,), d),
         }
-        return initialise_all(self.initialiser, key, shapes, dict.fromkeys(EMBEDDINGS, self.embedding_initialiser))
+        return draw_layers(key, shapes, self.initialiser, dict.fromkeys(EMBEDDINGS, self.embedding_initialiser))
 
     def predict(self, params: Parameters, x: Float[Array, "batch n"]) -> Float[Array, " batch"]:
         activation = activation_of(self.activation)
@@ -248,10 +190,6 @@ class AttentionBlocks(Model):
     @classmethod
     def example(cls) -> tuple[Model, Task]:
         return cls(embedding=16, depth=2, attention=8), Parity(n=8, k=2)
-
-
-MAPPINGS = ("deterministic", "trainable", "bag")
-READOUTS = ("mlp", "two-layer", "scalar", "vector")
 
 
 class _Table(NamedTuple):
@@ -314,7 +252,7 @@ class AttentionMlp(Model):
             "two-layer": {"W1": ((q + 1, first), q), "w": ((first,), first)},
         }
         shapes = {**embeddings, **heads, **layers.get(self.readout, {})}
-        params = initialise_all(self.initialiser, key, shapes, dict.fromkeys(embeddings, self.embedding_initialiser))
+        params = draw_layers(key, shapes, self.initialiser, dict.fromkeys(embeddings, self.embedding_initialiser))
         if self.mapping != "trainable":
             params |= self._fixed(jax.random.split(key, len(shapes))[list(shapes).index("P")], n)
         if self.mapping == "bag":

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from krogh.errors import require, require_integer
 from krogh.models.base import Model, Parameters, model
-from krogh.models.token_attention import draw_layers, require_sequence, token_dimension
+from krogh.models.parts import draw_layers, require_sequence, token_dimension
 from krogh.tasks.base import Task
 from krogh.tasks.token_regression import TokenRegression
 from krogh.values import structure

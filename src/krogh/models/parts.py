@@ -1,13 +1,6 @@
-"""Dropout whose masks are a hash of the step's noise and the place, so that no mask is ever drawn or stored.
+"""What models share: initialisers, the tasks they can read, activations that contain a parity, dropout (§B.4.1).
 
-Polynomials through given knots, in exact rational arithmetic.
-
-Activations of the single neurons that compute a parity (dissertation, §B.4.1, Figure B.14).
-
-All pass through the knots A_k = {(k-2j, (-1)^j) : j = 0..k}, so that the weights w_S = Σ_{i in S} e_i with
-bias 0 give sigma(w_S·x) = chi_S(x).
-
-How an affine layer's parameters are drawn (dissertation, §B.4.1).
+How an affine layer's parameters are drawn; weights and biases alike:
 
     uniform      U[-c, c], c = 1/√fan_in            the default of PyTorch's Linear
     glorot       U[-c, c], c = √(6/(fan_in+fan_out))
@@ -17,8 +10,13 @@ How an affine layer's parameters are drawn (dissertation, §B.4.1).
     signs        ±1             }                   the disjoint-PolyNet theory (§5.4.2)
     ones         1             /
 
-The source says "Xavier convention, the package default" for the uniform one, which names two things:
-`uniform` is the package's default, `glorot` is Xavier's. Weights and biases are drawn alike.
+The source says "Xavier convention, the package default" for the uniform one, which names two things: `uniform` is the
+package's default, `glorot` is Xavier's.
+
+The activations of the single neurons that compute a parity (Figure B.14) all pass through the knots
+A_k = {(k-2j, (-1)^j) : j = 0..k}, so that the weights w_S = Σ_{i in S} e_i with bias 0 give sigma(w_S·x) = chi_S(x).
+
+Dropout masks are a hash of the step's noise and the place, so that no mask is ever drawn or stored.
 """
 
 from __future__ import annotations
@@ -33,10 +31,94 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, UInt32
 
 from krogh.errors import require, unknown
+from krogh.tasks.base import Task
 from krogh.tasks.bits import GOLDEN, mixed, stream
+from krogh.tasks.boolean import BooleanTask
+
+INITIALISERS = ("uniform", "glorot", "gaussian", "bernoulli", "normal", "signs", "ones")
+NEURON_ACTIVATIONS = ("zigzag", "polynomial", "infinite-zigzag", "sine")
+
+Layers = Mapping[str, tuple[tuple[int, ...], int]]
+"""Names of parameters with their shape and the fan-in of the layer they belong to."""
 
 Polynomial = tuple[Fraction, ...]
 """Coefficients, lowest first."""
+
+
+def check_initialiser(name: str) -> None:
+    if name not in INITIALISERS:
+        raise unknown("initialiser", name, INITIALISERS)
+
+
+def initialise(name: str, key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int, fan_out: int = 1) -> Array:
+    """An array of `shape` drawn by the initialiser `name`."""
+    if name in ("uniform", "glorot"):
+        bound = 1 / math.sqrt(fan_in) if name == "uniform" else math.sqrt(6 / (fan_in + fan_out))
+        return jax.random.uniform(key, shape, jnp.float32, -bound, bound)
+    if name == "gaussian":
+        return math.sqrt(2 / fan_in) * jax.random.normal(key, shape, jnp.float32)
+    if name == "normal":
+        return jax.random.normal(key, shape, jnp.float32)
+    if name in ("bernoulli", "signs"):
+        scale = 1 / math.sqrt(fan_in) if name == "bernoulli" else 1.0
+        return scale * jax.random.rademacher(key, shape, jnp.float32)
+    if name == "ones":
+        return jnp.ones(shape, jnp.float32)
+    raise unknown("initialiser", name, INITIALISERS)
+
+
+def draw_layers(
+    key: PRNGKeyArray, layers: Layers, initialiser: str = "uniform", others: Mapping[str, str] | None = None
+) -> dict[str, Array]:
+    """Every array of `layers` drawn by the initialiser, or by one of `others` by name; a key for each, in their order.
+
+    The default is what PyTorch does for affine and recurrent layers, weights and biases alike.
+    """
+    keys, by_name = jax.random.split(key, len(layers)), others or {}
+    return {
+        name: initialise(by_name.get(name, initialiser), one, shape, fan_in, shape[-1] if shape else 1)
+        for one, (name, (shape, fan_in)) in zip(keys, layers.items(), strict=True)
+    }
+
+
+def read_out_layers(features: int, hidden: int) -> dict[str, tuple[tuple[int, ...], int]]:
+    """The layers of `read_out`."""
+    return {
+        "W": ((hidden, features), features),
+        "b": ((hidden,), features),
+        "u": ((hidden,), hidden),
+        "c": ((), hidden),
+    }
+
+
+def read_out(params: dict[str, Array], mixed: Float[Array, "*rows features"]) -> Float[Array, " *rows"]:
+    """The same two-layer network u·ReLU(W m + b) + c at every position."""
+    rows = mixed.reshape(-1, mixed.shape[-1])
+    # Neurons first: W @ rowsᵀ and its gradient both read W as it lies, which a CPU rewards.
+    hidden = jax.nn.relu(params["W"] @ rows.T + params["b"][:, None])
+    return (params["u"] @ hidden + params["c"]).reshape(mixed.shape[:-1])
+
+
+def require_signs(model_name: str, task: Task) -> None:
+    require(
+        isinstance(task, BooleanTask),
+        f"a {model_name} reads sign vectors; got the task {task.kind or type(task).__name__!r}",
+    )
+
+
+def require_sequence(model_name: str, task: Task) -> None:
+    """Refuse a task that is not a sequence of real tokens with a real answer at every position."""
+    require(
+        getattr(task, "regression", False) and len(task.input_shape) == 2,
+        f"a {model_name} reads sequences of shape [length, features] and answers with a real number at every position; "
+        f"got the task {task.kind or type(task).__name__!r} of input shape {list(task.input_shape)} "
+        f"(try the task 'qstr')",
+    )
+
+
+def token_dimension(task: Task) -> int | None:
+    """How many leading features of a position are its token, where the task says so; the rest are codes."""
+    return getattr(task, "dimension", None)
 
 
 @functools.cache
@@ -61,9 +143,6 @@ def from_roots(roots: Sequence[Fraction]) -> Polynomial:
         shifted = [Fraction(0), *polynomial]
         polynomial = [a - root * b for a, b in zip(shifted, [*polynomial, Fraction(0)], strict=True)]
     return tuple(polynomial)
-
-
-NEURON_ACTIVATIONS = ("zigzag", "polynomial", "infinite-zigzag", "sine")
 
 
 def infinite_zigzag(z: Float[Array, "*shape"], k: int) -> Float[Array, "*shape"]:
@@ -102,42 +181,6 @@ def oscillating_polynomial(z: Float[Array, "*shape"], k: int) -> Float[Array, "*
 def sine(z: Float[Array, "*shape"], k: int, scale: float = 1.0) -> Float[Array, "*shape"]:
     """sin(π·scale·z/2 + β) with β = π(1-k)/2. The source's figures use scale 2 (solution w_S/2)."""
     return jnp.sin(0.5 * math.pi * scale * z + 0.5 * math.pi * (1 - k))
-
-
-INITIALISERS = ("uniform", "glorot", "gaussian", "bernoulli", "normal", "signs", "ones")
-
-
-def check_initialiser(name: str) -> None:
-    if name not in INITIALISERS:
-        raise unknown("initialiser", name, INITIALISERS)
-
-
-def initialise(name: str, key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int, fan_out: int = 1) -> Array:
-    """An array of `shape` drawn by the initialiser `name`."""
-    if name in ("uniform", "glorot"):
-        bound = 1 / math.sqrt(fan_in) if name == "uniform" else math.sqrt(6 / (fan_in + fan_out))
-        return jax.random.uniform(key, shape, jnp.float32, -bound, bound)
-    if name == "gaussian":
-        return math.sqrt(2 / fan_in) * jax.random.normal(key, shape, jnp.float32)
-    if name == "normal":
-        return jax.random.normal(key, shape, jnp.float32)
-    if name in ("bernoulli", "signs"):
-        scale = 1 / math.sqrt(fan_in) if name == "bernoulli" else 1.0
-        return scale * jax.random.rademacher(key, shape, jnp.float32)
-    if name == "ones":
-        return jnp.ones(shape, jnp.float32)
-    raise unknown("initialiser", name, INITIALISERS)
-
-
-def initialise_all(
-    name: str, key: PRNGKeyArray, layers: Mapping[str, tuple[tuple[int, ...], int]], others: Mapping[str, str]
-) -> dict[str, Array]:
-    """Arrays of `layers` = {name: (shape, fan_in)} drawn by the initialiser `name`, or by one of `others` by array."""
-    keys = jax.random.split(key, len(layers))
-    return {
-        array: initialise(others.get(array, name), one, shape, fan_in, shape[-1])
-        for one, (array, (shape, fan_in)) in zip(keys, layers.items(), strict=True)
-    }
 
 
 def check_rate(name: str, rate: float) -> None:

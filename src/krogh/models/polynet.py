@@ -8,8 +8,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from krogh.errors import require, require_integer
 from krogh.models.base import Model, Parameters, model
-from krogh.models.parts import check_initialiser, initialise
-from krogh.models.two_layer import require_signs
+from krogh.models.parts import check_initialiser, initialise, require_signs
 from krogh.tasks.base import Task
 from krogh.tasks.parity import AbstractParity, DisjointParity, Parity
 from krogh.values import structure

@@ -10,11 +10,10 @@ and ŷ_i = u→·h→_i + u←·h←_i + c. States start at 0, and the state at 
 has not). The source's figures use one bidirectional GRU layer of 500 units per direction; every recurrent tensor is
 drawn from U(±1/√hidden), the read-out from U(±1/√(directions·hidden)), as PyTorch does.
 
-The recurrence of a gated layer and its gradient: the same function twice, once for CPUs and once for GPUs.
-
-A GPU waits for launches here: a step is one small product and some arithmetic. Unrolled, its arithmetic becomes one
-kernel; with the backward pass written out the gradient of U is one product over all positions instead of a sum that is
-read and written at every one. A CPU is slower for either, up to twofold, and differentiates the plain loop.
+The recurrence and its gradient are written twice, once for CPUs and once for GPUs. A GPU waits for launches here: a
+step is one small product and some arithmetic. Unrolled, its arithmetic becomes one kernel; with the backward pass
+written out the gradient of U is one product over all positions instead of a sum that is read and written at every one.
+A CPU is slower for either, up to twofold, and differentiates the plain loop.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from krogh.errors import require_integer, unknown
 from krogh.models.base import Model, Parameters, model
-from krogh.models.token_attention import draw_layers, require_sequence
+from krogh.models.parts import draw_layers, require_sequence
 from krogh.tasks.base import Task
 from krogh.tasks.token_regression import TokenRegression
 from krogh.values import structure

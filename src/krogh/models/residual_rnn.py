@@ -1,4 +1,19 @@
-"""The recurrent network of the qSTR theory's lower bound (qSTR paper, section 5.2).
+"""The recurrent networks of the qSTR theory: states kept in a ball, and read at every position (qSTR paper, section 5).
+
+`ResidualRnn`, of the upper bound (section 5.1):
+
+    h→_1 = 0,  h→_i = Π( h→_(i-1) + f→(h→_(i-1), z_(i-1)) )          Π h = min(1, r/‖h‖) h
+    h←_N = 0,  h←_i = Π( h←_(i+1) + f←(h←_(i+1), z_(i+1)) )
+    ŷ_i  = f_y(h→_i, h←_i, z_i)
+
+f→ and f← are ReLU networks of `depth` layers, f_y is one of `readout_depth` layers; all layers but the last have a
+bias. The state at position i has read the tokens before i (after i) and not token i itself.
+
+Theorem 7 asks that f→ and f← be α-Lipschitz in the state: with W_1 = (W_1h, W_1z), ‖W_L‖···‖W_2‖‖W_1h‖ ≤ α. The
+source does it by multiplying W_1h by α/(‖W_L‖···‖W_2‖), which gives α·‖W_1h‖ and so suffices only where ‖W_1h‖ ≤ 1;
+here the factor is also divided by ‖W_1h‖ where that exceeds 1. α = 0 takes the state out of f→ and f←.
+
+`LipschitzRnn`, of the lower bound (section 5.2):
 
     h→_1 = 0,  h→_(i+1) = Π f→(h→_i, z_i)          Π h = min(1, 1/‖h‖) h
     h←_N = 0,  h←_(i-1) = Π f←(h←_i, z_i)
@@ -11,19 +26,6 @@ other tokens passes through U = (U→, U←), whose norm Proposition 8 bounds fr
 
 The source leaves f→ and f← open: here they are ReLU networks of `depth` layers, the last without a bias (depth 1 is a
 linear map of state and token).
-
-The recurrent network of the qSTR theory's upper bound (qSTR paper, section 5.1).
-
-    h→_1 = 0,  h→_i = Π( h→_(i-1) + f→(h→_(i-1), z_(i-1)) )          Π h = min(1, r/‖h‖) h
-    h←_N = 0,  h←_i = Π( h←_(i+1) + f←(h←_(i+1), z_(i+1)) )
-    ŷ_i  = f_y(h→_i, h←_i, z_i)
-
-f→ and f← are ReLU networks of `depth` layers, f_y is one of `readout_depth` layers; all layers but the last have a
-bias. The state at position i has read the tokens before i (after i) and not token i itself.
-
-Theorem 7 asks that f→ and f← be α-Lipschitz in the state: with W_1 = (W_1h, W_1z), ‖W_L‖···‖W_2‖‖W_1h‖ ≤ α. The
-source does it by multiplying W_1h by α/(‖W_L‖···‖W_2‖), which gives α·‖W_1h‖ and so suffices only where ‖W_1h‖ ≤ 1;
-here the factor is also divided by ‖W_1h‖ where that exceeds 1. α = 0 takes the state out of f→ and f←.
 """
 
 from __future__ import annotations
@@ -39,8 +41,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from krogh.errors import require, require_integer
 from krogh.models.base import Model, Parameters, model
-from krogh.models.parts import initialise
-from krogh.models.token_attention import require_sequence
+from krogh.models.parts import initialise, require_sequence
 from krogh.tasks.base import Task
 from krogh.tasks.token_regression import TokenRegression
 from krogh.values import AnyArray, data, structure, traced
@@ -67,7 +68,7 @@ def hidden_widths(name: str, width: Widths, depth: int) -> tuple[int, ...]:
     return every
 
 
-def draw_layers(key: PRNGKeyArray, prefix: str, sizes: Sequence[int], outputs: int | None) -> Parameters:
+def draw_network(key: PRNGKeyArray, prefix: str, sizes: Sequence[int], outputs: int | None) -> Parameters:
     """Weights W1, b1, ..., WL as PyTorch's Linear draws them; `sizes` are those of input and hidden layers.
 
     `outputs` None makes the last layer a vector: the network returns one number.
@@ -81,6 +82,25 @@ def draw_layers(key: PRNGKeyArray, prefix: str, sizes: Sequence[int], outputs: i
         if place < len(sizes):
             params[f"{prefix}b{place}"] = initialise("uniform", bias, end, fan_in)
     return params
+
+
+def draw_transition(
+    key: PRNGKeyArray, direction: str, state: int, features: int, widths: tuple[int, ...]
+) -> Parameters:
+    """Weights of f→ or f←, its first layer cut into what reads the state and what reads the token."""
+    layers = draw_network(key, "", (state + features, *widths), state)
+    first = layers.pop("W1")
+    layers |= {"W1h": first[:, :state], "W1z": first[:, state:]}
+    return {f"{direction}_{name}": layer for name, layer in layers.items()}
+
+
+def token_sums(
+    params: Parameters, direction: str, x: Float[Array, "batch length features"]
+) -> Float[Array, "batch length m"]:
+    """What each token adds to the first layer of f→ or f←, with its bias where it has one."""
+    sums = x @ params[f"{direction}_W1z"].T
+    bias = params.get(f"{direction}_b1")
+    return sums if bias is None else sums + bias[None, None, :]
 
 
 def upper_layers(params: Parameters, prefix: str, depth: int, hidden: Float[Array, "*batch m"]) -> Array:
@@ -107,7 +127,7 @@ def bidirectional(
 
     `inputs` are what each token contributes, for each direction; both recursions start at 0.
     """
-    found = []
+    states = []
     for direction in DIRECTIONS:
         tokens = jnp.swapaxes(inputs[direction], 0, 1)
         start = jnp.zeros((tokens.shape[1], state), tokens.dtype)
@@ -116,8 +136,8 @@ def bidirectional(
             return step(direction, h, token), h
 
         _, before = jax.lax.scan(advance, start, tokens, reverse=direction == "backward")
-        found.append(jnp.swapaxes(before, 0, 1))
-    return found[0], found[1]
+        states.append(jnp.swapaxes(before, 0, 1))
+    return states[0], states[1]
 
 
 def spectral_norm(weight: Float[AnyArray, "rows columns"]) -> Float[Array, ""]:
@@ -177,13 +197,11 @@ class ResidualRnn(Model):
         keys = jax.random.split(key, 3)
         params: Parameters = {}
         for own, direction in zip(keys, DIRECTIONS, strict=False):
-            layers = draw_layers(own, "", (self.state + features, *self.transition_widths), self.state)
-            first = layers.pop("W1")
-            layers["W1z"] = first[:, self.state :]
+            params |= draw_transition(own, direction, self.state, features, self.transition_widths)
+            of_state = params.pop(f"{direction}_W1h")
             if self.lipschitz != 0:
-                layers["W1h"] = first[:, : self.state]
-            params |= {f"{direction}_{name}": layer for name, layer in layers.items()}
-        return params | draw_layers(keys[2], "readout_", (2 * self.state + features, *self.readout_widths), None)
+                params[f"{direction}_W1h"] = of_state
+        return params | draw_network(keys[2], "readout_", (2 * self.state + features, *self.readout_widths), None)
 
     def state_weight(self, params: Parameters, direction: str) -> Float[Array, "m state"] | None:
         """The weights of the state in the first layer of f→ or f←, as they act: rescaled, or None for α = 0."""
@@ -204,9 +222,7 @@ class ResidualRnn(Model):
         radius = jnp.asarray(2 * math.sqrt(self.state) if self.radius is None else self.radius).astype(x.dtype)
         inputs, weights = {}, {}
         for direction in DIRECTIONS:
-            first = x @ params[f"{direction}_W1z"].T
-            if self.depth > 1:
-                first = first + params[f"{direction}_b1"][None, None, :]
+            first = token_sums(params, direction, x)
             weights[direction] = self.state_weight(params, direction)
             # Without the state all the steps are taken at once, and the recursion only adds and projects.
             ready = weights[direction] is None
@@ -275,7 +291,7 @@ class LipschitzRnn(Model):
     def init(self, key: PRNGKeyArray, task: Task) -> Parameters:
         features, state = task.input_shape[1], self.state
         keys = jax.random.split(key, 3)
-        params = draw_layers(keys[2], "", (2 * state + features, *self.readout_widths), None)
+        params = draw_network(keys[2], "", (2 * state + features, *self.readout_widths), None)
         first = params.pop("W1")
         params |= {
             "U_forward": first[:, :state],
@@ -284,21 +300,14 @@ class LipschitzRnn(Model):
             "b_y": params.pop("b1"),
         }
         for own, direction in zip(keys, DIRECTIONS, strict=False):
-            layers = draw_layers(own, "", (state + features, *self.transition_widths), state)
-            first = layers.pop("W1")
-            layers |= {"W1h": first[:, :state], "W1z": first[:, state:]}
-            params |= {f"{direction}_{name}": layer for name, layer in layers.items()}
+            params |= draw_transition(own, direction, state, features, self.transition_widths)
         return params
 
     def states(
         self, params: Parameters, x: Float[Array, "batch length features"]
     ) -> tuple[Float[Array, "batch length state"], Float[Array, "batch length state"]]:
         """h→ and h← at every position."""
-        inputs = {}
-        for direction in DIRECTIONS:
-            inputs[direction] = x @ params[f"{direction}_W1z"].T
-            if self.depth > 1:
-                inputs[direction] = inputs[direction] + params[f"{direction}_b1"][None, None, :]
+        inputs = {direction: token_sums(params, direction, x) for direction in DIRECTIONS}
 
         def step(direction: str, h: Array, token: Array) -> Array:
             first = token + h @ params[f"{direction}_W1h"].T
@@ -329,10 +338,3 @@ def readout_lipschitz(params: dict[str, AnyArray]) -> Float[Array, ""]:
     """L = ‖W_L‖···‖W_2‖: how fast predictions can change with Uh."""
     names = itertools.takewhile(params.__contains__, (f"W{place}" for place in itertools.count(2)))
     return math.prod(spectral_norm(jnp.atleast_2d(params[name])) for name in names)  # type: ignore[return-value]
-
-
-def storage_ratio(params: dict[str, AnyArray], length: int) -> Float[Array, ""]:
-    """N/(L²‖U‖² ln(1 + d_h)), which Proposition 8 bounds by a constant for every network of small risk."""
-    require_integer("length", length, 1)
-    state = params["U_forward"].shape[1]
-    return length / ((readout_lipschitz(params) * projection_norm(params)) ** 2 * math.log1p(state))

@@ -21,7 +21,7 @@ from jaxtyping import Array, Complex, Float, PRNGKeyArray
 
 from krogh.errors import require, require_integer
 from krogh.models.base import Model, Parameters, model
-from krogh.models.token_attention import draw_layers, read_out, read_out_layers, require_sequence
+from krogh.models.parts import draw_layers, read_out, read_out_layers, require_sequence
 from krogh.tasks.base import Task
 from krogh.tasks.token_regression import TokenRegression
 from krogh.values import structure

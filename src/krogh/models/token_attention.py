@@ -1,39 +1,38 @@
-"""The transformer of the qSTR theory: one layer of merged query-key attention (qSTR paper, section 3).
-
-    A^h_ij = softmax_j ⟨z_i, QK_h z_j⟩
-    f_i    = (Σ_j A^1_ij z_j, ..., Σ_j A^H_ij z_j)                                                 in R^(H·De)
-    ŷ_i    = a·relu(W f_i + b)
-
-Query and key matrices are one matrix of full rank per head (rows are query coordinates, columns key coordinates),
-the values are absorbed in W. There is no scale 1/√De, no residual path, no normalisation and no mask.
-
-The source learns by risk minimisation and draws no initial weights. Chosen here: QK ~ N(0, 1/De²), so that the
-initial scores have the standard deviation ‖z_i‖‖z_j‖/De, which is about 1 or less, and attention starts nearly even;
-W, b and a as PyTorch's Linear draws them.
-
-What the models that read a sequence of tokens and answer at every position share.
+"""One layer of attention over a sequence of tokens, answered at every position.
 
 An input is x [length, features]: at each position a token with the codes of its place and of the places its answer
 depends on (qSTR, Definition 2). An answer is one real number per position.
 
-One layer of self-attention read out at every position (qSTR, Figures 1 and 2).
+`TokenAttention` (qSTR, Figures 1 and 2) is PyTorch's MultiheadAttention with a two-layer network at every position, the
+"Transformer" of the source's experiments:
 
     q_i = Q z_i + b_Q,  k_i = K z_i,  v_i = V z_i + b_V          cut into heads of dimension a = features/heads
     p_ij = softmax_j(q_i·k_j/√a)                                   no mask: every position sees all
     ŷ_i = u·ReLU(W (O Σ_j p_ij v_j + b_O) + b) + c                  no residual connection, no layer norm
 
-This is PyTorch's MultiheadAttention with a two-layer network at every position, the "Transformer" of the source's
-experiments. Q, K, V are drawn as one packed [3·features, features] Xavier-uniform matrix, U(±√(6/(4·features))); the
-biases of the attention start at 0; all else is U(±1/√fan_in). PyTorch's key bias is left out: it adds the same number
-q_i·b_K to the scores of all j, which the softmax forgets, so that it has no effect and no gradient.
+Q, K, V are drawn as one packed [3·features, features] Xavier-uniform matrix, U(±√(6/(4·features))); the biases of the
+attention start at 0; all else is U(±1/√fan_in). PyTorch's key bias is left out: it adds the same number q_i·b_K to the
+scores of all j, which the softmax forgets, so that it has no effect and no gradient.
 
-Linear attention: the softmax's exp(q·k) replaced by φ(q)·φ(k) with positive features (Katharopoulos et al., 2020).
+`LinearAttention` has the softmax's exp(q·k) replaced by φ(q)·φ(k) with positive features (Katharopoulos et al., 2020):
 
     p_ij = φ(q_i)·φ(k_j) / Σ_l φ(q_i)·φ(k_l),   φ(t) = elu(t) + 1 = t + 1 for t > 0, exp(t) otherwise
 
 and Σ_j p_ij v_j = (Σ_j v_j φ(k_j)ᵀ) φ(q_i) / (Σ_j φ(k_j))·φ(q_i): two sums over the sequence, shared by all positions,
-instead of length² weights. All memory of the tokens is a matrix of a fixed size, as in a recurrent network. Everything
-around it is as in `token_attention`; no mask. The source has no such model: it stands between its two.
+instead of length² weights. All memory of the tokens is a matrix of a fixed size, as in a recurrent network. The source
+has no such model: it stands between its two.
+
+`MergedAttention` is the transformer of the qSTR theory (section 3):
+
+    A^h_ij = softmax_j ⟨z_i, QK_h z_j⟩
+    f_i    = (Σ_j A^1_ij z_j, ..., Σ_j A^H_ij z_j)                                                 in R^(H·De)
+    ŷ_i    = a·relu(W f_i + b)
+
+Query and key matrices are one matrix of full rank per head (rows are query coordinates, columns key coordinates), the
+values are absorbed in W. There is no scale 1/√De, no residual path, no normalisation and no mask. The source learns by
+risk minimisation and draws no initial weights. Chosen here: QK ~ N(0, 1/De²), so that the initial scores have the
+standard deviation ‖z_i‖‖z_j‖/De, which is about 1 or less, and attention starts nearly even; W, b and a as PyTorch's
+Linear draws them.
 """
 
 from __future__ import annotations
@@ -47,56 +46,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from krogh.errors import KroghError, require, require_integer
 from krogh.models.base import Model, Parameters, model
-from krogh.models.parts import initialise
+from krogh.models.parts import draw_layers, initialise, read_out, read_out_layers, require_sequence, token_dimension
 from krogh.tasks.base import Task
 from krogh.tasks.token_regression import TokenRegression
 from krogh.values import AnyArray, data, structure, traced
-
-Layers = dict[str, tuple[tuple[int, ...], int]]
-"""Names of parameters with their shape and the fan-in of the layer they belong to."""
-
-
-def require_sequence(model_name: str, task: Task) -> None:
-    """Refuse a task that is not a sequence of real tokens with a real answer at every position."""
-    require(
-        getattr(task, "regression", False) and len(task.input_shape) == 2,
-        f"a {model_name} reads sequences of shape [length, features] and answers with a real number at every position; "
-        f"got the task {task.kind or type(task).__name__!r} of input shape {list(task.input_shape)} "
-        f"(try the task 'qstr')",
-    )
-
-
-def token_dimension(task: Task) -> int | None:
-    """How many leading features of a position are its token, where the task says so; the rest are codes."""
-    return getattr(task, "dimension", None)
-
-
-def draw_layers(key: PRNGKeyArray, layers: Layers) -> Parameters:
-    """Every parameter from U(±1/√fan_in), weights and biases alike, as PyTorch draws affine and recurrent layers."""
-    keys = jax.random.split(key, len(layers))
-    return {
-        name: initialise("uniform", key, shape, fan_in)
-        for key, (name, (shape, fan_in)) in zip(keys, layers.items(), strict=True)
-    }
-
-
-def read_out_layers(features: int, hidden: int) -> Layers:
-    """The layers of `read_out`."""
-    return {
-        "W": ((hidden, features), features),
-        "b": ((hidden,), features),
-        "u": ((hidden,), hidden),
-        "c": ((), hidden),
-    }
-
-
-def read_out(params: Parameters, mixed: Float[Array, "*rows features"]) -> Float[Array, " *rows"]:
-    """The same two-layer network u·ReLU(W m + b) + c at every position."""
-    rows = mixed.reshape(-1, mixed.shape[-1])
-    # Neurons first: W @ rowsᵀ and its gradient both read W as it lies, which a CPU rewards.
-    hidden = jax.nn.relu(params["W"] @ rows.T + params["b"][:, None])
-    return (params["u"] @ hidden + params["c"]).reshape(mixed.shape[:-1])
-
 
 Tokens = Float[Array, "batch length features"]
 Heads = Float[Array, "batch length heads a"]

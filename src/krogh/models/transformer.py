@@ -1,4 +1,17 @@
-"""The one-layer Transformer that learns sparse functions from a [CLS] token (dissertation, §4.6, §A.3.1).
+"""One-layer Transformers on signs, read at a [CLS] token.
+
+`ParityTransformer` (dissertation, §B.4.1):
+
+    X_i = E_{x_i} + P_i,  X_CLS = E_CLS
+    a = X_CLS + Σ_h softmax((X_CLS Q_h)(X K_h)ᵀ/√d_attn) X V_h O_h
+    f = u·(a + W_2 GeLU(W_1 a + b_1) + b_2)
+
+The factor X before V is missing in print, and the shapes of W_2 and b_2 are repaired. There is no layer norm, dropout
+or weight tying. The source leaves d_mlp open: 4·d_emb unless given. It does not say how embeddings are drawn either:
+N(0, 1), the package default of an embedding, is the default here; the affine layers' ±1/√d_emb makes all tokens nearly
+equal, and the source's size then does not learn (docs/parity.md).
+
+`SparseTransformer`, which learns sparse functions (§4.6, §A.3.1):
 
     z_t = E_{b_t} + P_t,  z_CLS = E_2 + P_T                 tokens 0, 1, [CLS]; trained positions
     a = z_CLS + O·concat_h Σ_t softmax_t(q_h·K_h LN(z_t)/√k) V_h LN(z_t)
@@ -11,17 +24,6 @@ Only 2T + 1 token vectors exist, so scores and values are tables over (bit, posi
 matrix of bits: with e = exp(score) the attended value is Σ e_{b_t,t} V_{b_t,t} / Σ e_{b_t,t}, two products of that
 matrix with a table, for scores of a head within 240 of each other. Only dropout on embeddings needs every token of
 every example; it takes the long way.
-
-The Parity Transformer: one attention layer read at a [CLS] token (dissertation, §B.4.1).
-
-    X_i = E_{x_i} + P_i,  X_CLS = E_CLS
-    a = X_CLS + Σ_h softmax((X_CLS Q_h)(X K_h)ᵀ/√d_attn) X V_h O_h
-    f = u·(a + W_2 GeLU(W_1 a + b_1) + b_2)
-
-The factor X before V is missing in print, and the shapes of W_2 and b_2 are repaired. There is no layer
-norm, dropout or weight tying. The source leaves d_mlp open: 4·d_emb unless given. It does not say how embeddings
-are drawn either: N(0, 1), the package default of an embedding, is the default here; the affine layers' ±1/√d_emb
-makes all tokens nearly equal, and the source's size then does not learn (docs/parity.md).
 """
 
 from __future__ import annotations
@@ -35,8 +37,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, UInt32
 
 from krogh.errors import require, require_integer
 from krogh.models.base import Model, Parameters, model
-from krogh.models.parts import check_initialiser, check_rate, initialise_all, kept
-from krogh.models.two_layer import require_signs
+from krogh.models.parts import check_initialiser, check_rate, draw_layers, kept, require_signs
 from krogh.tasks.base import Task
 from krogh.tasks.parity import Parity
 from krogh.values import structure
@@ -84,7 +85,7 @@ class ParityTransformer(Model):
             "b2": ((d,), m),
             "u": ((d,), d),
         }
-        return initialise_all(self.initialiser, key, shapes, dict.fromkeys(EMBEDDINGS, self.embedding_initialiser))
+        return draw_layers(key, shapes, self.initialiser, dict.fromkeys(EMBEDDINGS, self.embedding_initialiser))
 
     def predict(self, params: Parameters, x: Float[Array, "batch n"]) -> Float[Array, " batch"]:
         attended = self.attend(params, x)

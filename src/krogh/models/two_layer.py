@@ -1,29 +1,28 @@
-"""Power neurons on signs with two logits: f(x) = Σ_i (u_i·x)^k w_i (dissertation, section 7.2; ν = k + 1).
+"""Networks of one hidden layer (dissertation, sections 7.2, B.1.2 and B.4.1).
 
-Odd powers keep the sign. Of {±1}^n, (u·x)^q holds only monomials of degree ≤ q and of q's parity, so that no network
-of exponent q < k, or with q - k odd, is right about a k-parity everywhere. Theorem 7.8 is about q = k; a larger q of
-the same parity can represent it.
+On signs, with one output for a parity:
 
-Two-layer networks f(x) = u·sigma(Wx + b) [+ c] (dissertation, §B.1.2, §B.4.1).
+    Mlp             f(x) = u·σ(Wx + b) [+ c], σ a ReLU or a power
+    Neuron          f(x) = u·σ(w·x + b), with four activations that contain the parity
 
-One neuron f(x) = u·sigma(w·x + b), with four activations that contain the parity (§B.4.1).
-
-Sums of homogeneous neurons: f(θ, x) = Σ_i φ(ω_i, x) (dissertation, section 7.2).
-
-ω_i is all that neuron i reads and writes with, and φ(cω, x) = c^ν φ(ω, x) for c ≥ 0. Then f(cθ, x) = c^ν f(θ, x), so
-that a margin is measured against the norm
+Sums of homogeneous neurons, with a logit per class: f(θ, x) = Σ_i φ(ω_i, x). ω_i is all that neuron i reads and writes
+with, and φ(cω, x) = c^ν φ(ω, x) for c ≥ 0. Then f(cθ, x) = c^ν f(θ, x), so that a margin is measured against the norm
 
     ‖θ‖_{a,b} = (Σ_i ‖ω_i‖_a^b)^{1/b}        by default a = 2, b = ν
 
-Networks on pairs: f(a, b) = Σ_i σ(u_i[a] + v_i[b]) w_i (dissertation, section 7.2, Figures 7.1 and 7.2).
-
-    quadratic    σ(z) = z²         ν = 3      the network of the theorems (A1)
-    power        σ(z) = z^k        ν = k + 1
-    relu         σ(z) = z_+        ν = 2      (A3)
+    PairNetwork     f(a, b) = Σ_i σ(u_i[a] + v_i[b]) w_i on pairs of group elements (Figures 7.1 and 7.2)
+                    quadratic    σ(z) = z²         ν = 3      the network of the theorems (A1)
+                    power        σ(z) = z^k        ν = k + 1
+                    relu         σ(z) = z_+        ν = 2      (A3)
+    PowerNetwork    f(x) = Σ_i (u_i·x)^k w_i on signs, ν = k + 1
 
 u_i[a] is the product of u_i with the one-hot vector of a. The initialisation is not stated in the source; uniform
 ±1/√fan_in, with the 2n coordinates of both one-hot vectors as an input weight's fan-in, works in all its settings.
 Training can also begin at weights that are given (a construction, say), each moved by normal noise.
+
+Odd powers keep the sign. Of {±1}^n, (u·x)^q holds only monomials of degree ≤ q and of q's parity, so that no network
+of exponent q < k, or with q - k odd, is right about a k-parity everywhere. Theorem 7.8 is about q = k; a larger q of
+the same parity can represent it.
 """
 
 import abc
@@ -38,21 +37,17 @@ from jaxtyping import Array, Float, Int, Num, PRNGKeyArray
 from krogh.errors import require, require_integer, unknown
 from krogh.models import parts as activations
 from krogh.models.base import Model, Parameters, model
-from krogh.models.parts import check_initialiser, initialise
+from krogh.models.parts import check_initialiser, initialise, require_signs
 from krogh.tasks.base import Task
-from krogh.tasks.boolean import BooleanTask
 from krogh.tasks.composition import GroupComposition, every_pair
 from krogh.tasks.parity import AbstractParity, Parity, ParityClasses
 from krogh.values import AnyArray, data, structure
 
 ACTIVATIONS = ("relu", "power")
-
-
-def require_signs(model_name: str, task: Task) -> None:
-    require(
-        isinstance(task, BooleanTask),
-        f"a {model_name} reads sign vectors; got the task {task.kind or type(task).__name__!r}",
-    )
+PAIR_ACTIVATIONS = ("quadratic", "power", "relu")
+LAYERS = ("U", "V", "W")
+EXACT = jax.lax.Precision.HIGHEST
+"""A margin is a small difference of large logits: products keep all bits of float32, where a GPU would round to ten."""
 
 
 @model("mlp")
@@ -193,10 +188,6 @@ class Neuron(Model):
         return cls("sine", degree=3), Parity(n=8, k=3)
 
 
-EXACT = jax.lax.Precision.HIGHEST
-"""A margin is a small difference of large logits: products keep all bits of float32, where a GPU would round to ten."""
-
-
 class HomogeneousNetwork(Model):
     """One hidden layer of homogeneous neurons without biases: σ(·)·w_i, with W [width, classes] the rows w_i."""
 
@@ -237,10 +228,6 @@ def neuron_norms(neurons: Float[Array, "width weights"], a: float, exponent: flo
 def network_norm(neurons: Float[Array, "width weights"], a: float, b: float, exponent: float) -> Float[Array, ""]:
     """‖θ‖_{a,b}^exponent = (Σ_i ‖ω_i‖_a^b)^{exponent/b}."""
     return power(jnp.sum(neuron_norms(neurons, a, b)), exponent / b)
-
-
-PAIR_ACTIVATIONS = ("quadratic", "power", "relu")
-LAYERS = ("U", "V", "W")
 
 
 @model("pair-network")

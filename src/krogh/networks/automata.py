@@ -1,9 +1,4 @@
-"""Compiled automata in safetensors files, from which they run again without anything else.
-
-The header (`krogh.networks.weight_files`) says what the network is: its kind, the automaton as YAML, the statement and
-the size.
-
-Automata as ReLU networks that read one symbol at a time (rnn-learnability B-K8).
+"""Automata as ReLU networks that read one symbol at a time (rnn-learnability B-K8).
 
     h_t = φ(W h_{t-1} + A x_t + b),   y = r·h_T = ±1 for words that are accepted and words that are not
 
@@ -19,23 +14,20 @@ the 1-norm of all parameters |Q||A|² + 3|Q||A| + |A| + 3.
 
 With `correction`, rounding (SM paper, Proposition 3.4) follows every step, with the same parameters at each: 9m more.
 
-The statement of a compiled automaton, executed.
+A check executes the statement in three ways. Whatever differs from what the automaton says counts as an error, by how
+much; the statement holds if nothing does.
 
     by induction   every one-hot hidden state and every symbol: m|A| single steps. Reading a word of any length is a
                    chain of such steps, so that these are all words
     all words      up to a length, each prefix read once
     random words   up to length 200, every hidden state on the way
-
-Whatever differs from what the automaton says counts as an error, by how much; the statement holds if nothing does.
 """
 
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -45,23 +37,34 @@ import scipy.sparse as sparse
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import require, require_integer
-from krogh.networks.counting import CompiledCounting, compile_counting
-from krogh.networks.relu import Affine, Array, ReluNetwork, rounding_layers
-from krogh.networks.weight_files import UNFIT, Weights, damaged, read_file, require_same_shapes, write_file
-from krogh.programs.automata.automaton import Automaton
+from krogh.networks.compiled import Compiled, Decision, Sizes, Subject, Work, labels_of, log_norm
+from krogh.networks.handmade import Checked, handmade, sizes_of
+from krogh.networks.margins.automata import certify_automaton
+from krogh.networks.relu import Affine, Array, affine, rounding_layers
+from krogh.programs.automata.automaton import Automaton, sample_word
 from krogh.programs.automata.files import parse_automaton, write_automaton
+from krogh.theory.programs.theorem import Certificate
 
 Words = NDArray[np.int32]
 
 COLUMNS = 1 << 20
 """Entries of the hidden states of the words that are read at once."""
-
 LARGEST_WIDTH = 20_000
 """Units of a network; W has |A| entries for each."""
+MOST_WORDS = 50_000
+"""Words that are listed unless a length is given, fewer in wide networks."""
+MOST_ENTRIES = 1 << 26
+"""Entries of the hidden states of all words of the greatest length: 512 MiB in float64."""
+RANDOM_WORDS = 1_000
+LONGEST = 200
+"""Random words are up to this long."""
+MARGIN_LENGTH = 10
+"""Symbols of the words that are attacked, and for which networks without rounding are certified, unless given."""
 
 
+@handmade("automaton")
 @dataclass(frozen=True, eq=False)
-class CompiledAutomaton:
+class CompiledAutomaton(Compiled):
     """A recurrent network that accepts what an automaton accepts.
 
     `recurrent` is W [m, m], `symbols` is A [m, |A|] with b as its bias, `initial` h_0 [m], `readout` r [m]; `rounding`
@@ -86,6 +89,11 @@ class CompiledAutomaton:
         return len(self.initial)
 
     @property
+    def name(self) -> str:
+        """The automaton's."""
+        return self.automaton.name
+
+    @property
     def statement(self) -> str:
         """What the network satisfies, in a sentence."""
         alphabet = ", ".join(self.automaton.alphabet)
@@ -94,10 +102,10 @@ class CompiledAutomaton:
             f"'{self.automaton.name}', -1 for all others over {{{alphabet}}}, exactly, at every length"
         )
 
-    @functools.cached_property
-    def weights(self) -> dict[str, sparse.csr_array | Array]:
-        """All parameters under their names: W, A, b, h0, r, and V1, c1, V2, c2 of the rounding."""
-        found: dict[str, sparse.csr_array | Array] = {
+    @property
+    def parameters(self) -> Mapping[str, sparse.csr_array | Array]:
+        """All weights by name: W, A, b, h0, r, and V1, c1, V2, c2 of the rounding."""
+        weights: dict[str, sparse.csr_array | Array] = {
             "W": self.recurrent,
             "A": self.symbols.weight,
             "b": self.symbols.bias,
@@ -105,19 +113,16 @@ class CompiledAutomaton:
             "r": self.readout,
         }
         for place, layer in enumerate(self.rounding or (), start=1):
-            found |= {f"V{place}": layer.weight, f"c{place}": layer.bias}
-        return found
+            weights |= {f"V{place}": layer.weight, f"c{place}": layer.bias}
+        return weights
 
     @property
     def size(self) -> dict[str, float]:
         """Width, number of parameters as full matrices, how many are not zero, 1-norm; states and symbols."""
-        values = [value if isinstance(value, np.ndarray) else value.data for value in self.weights.values()]
         return {
             "width": self.width,
             "layers_per_symbol": 3 if self.correction else 1,
-            "parameters": sum(int(np.prod(value.shape)) for value in self.weights.values()),
-            "nonzeros": sum(int(np.count_nonzero(value)) for value in values),
-            "one_norm": float(sum(np.abs(value).sum() for value in values)),
+            **sizes_of(self.parameters),
             "states": self.automaton.size,
             "symbols": len(self.automaton.alphabet),
         }
@@ -129,12 +134,12 @@ class CompiledAutomaton:
 
     def step(self, hidden: Array, symbols: NDArray[np.integer]) -> Array:
         """The hidden states [m, batch] after each word's next symbol [batch]."""
-        found = self.recurrent @ hidden
-        found += self._reading[:, symbols]
-        np.maximum(found, 0.0, out=found)
+        following = self.recurrent @ hidden
+        following += self._reading[:, symbols]
+        np.maximum(following, 0.0, out=following)
         for layer in self.rounding or ():
-            found = np.maximum(layer.weight @ found + layer.bias[:, None], 0.0)
-        return found
+            following = np.maximum(layer(following), 0.0)
+        return following
 
     def hidden(self, words: Words) -> Iterator[Array]:
         """The hidden states [m, batch] before the first symbol and after each; a word that has ended keeps its own."""
@@ -152,19 +157,90 @@ class CompiledAutomaton:
 
     def run(self, words: Words) -> Array:
         """y for a batch of words [batch, length] of symbol numbers, padded with -1: ±1 [batch]."""
-        found = np.empty(len(words))
+        outputs = np.empty(len(words))
         chunk = max(1, COLUMNS // self.width)
         for start in range(0, len(words), chunk):
             *_, last = self.hidden(words[start : start + chunk])
-            found[start : start + chunk] = self.readout @ last
+            outputs[start : start + chunk] = self.readout @ last
+        return outputs
+
+    def check(self, length: int | None = None, count: int | None = None, seed: int = 0) -> Checked:
+        """Check all steps, all words up to `length` (some 10,000 words unless given) and `count` random ones."""
+        symbols = len(self.automaton.alphabet)
+        if length is None:
+            length = longest_listed(symbols, min(MOST_WORDS, MOST_ENTRIES // 16 // self.width))
+        if count is None:
+            count = max(10, min(RANDOM_WORDS, MOST_ENTRIES // LONGEST // self.width))
+        require_integer("length", length, 0)
+        require_integer("count", count, 0)
+        most = longest_listed(symbols, MOST_ENTRIES // self.width)
+        require(length <= most, f"words up to length {most} are listed for this network; got length={length}")
+        steps, by_induction = _steps(self)
+        words, error = _all_words(self, length)
+        worst = max(by_induction, error, _random_words(self, count, seed))
+        scope = (
+            f"all {steps:,} steps from one state to the next, so all words of every length by induction; besides "
+            f"{words:,} words up to length {length} and {count:,} random ones"
+        )
+        details = {"steps": steps, "all_up_to_length": length, "random": count}
+        return Checked(worst == 0.0, words + count, steps > 0, worst, scope, details)
+
+    def certificate(self, inputs: Any = None) -> Certificate:
+        """For words of every length with rounding; without, for those as long as the `inputs` (10 unless given)."""
+        return certify_automaton(self, MARGIN_LENGTH if inputs is None else np.atleast_2d(np.asarray(inputs)).shape[1])
+
+    def subject(self, inputs: Any, output: int = 0) -> Subject:
+        """The network for symbol numbers [batch, length], padded with -1."""
+        words = np.atleast_2d(np.asarray(inputs, np.int32))
+        return Subject(_one_output, self.dense_parameters(), tuple(words), labels_of(self.run(words)))
+
+    def decisions(self) -> list[Decision]:
+        """A word that is accepted and one that is not, of ten symbols, or else of the greatest length below."""
+        found = []
+        for label in (True, False):
+            words = (sample_word(self.automaton, length, label) for length in range(MARGIN_LENGTH, -1, -1))
+            word = next((word for word in words if word is not None), None)
+            if word is not None:
+                padded = np.full((1, MARGIN_LENGTH), -1, np.int32)
+                padded[0, : len(word)] = word
+                found.append(Decision(padded, repr(self.automaton.decode(word))))
         return found
 
-    def dense_parameters(self) -> dict[str, Array]:
-        """The parameters as full float64 arrays, for `automaton_output`."""
-        return {
-            name: np.array(value) if isinstance(value, np.ndarray) else value.toarray()
-            for name, value in self.weights.items()
-        }
+    @property
+    def work(self) -> Work:
+        """As many passes as an attacked word has symbols."""
+        size = self.size
+        return Work(int(size["layers_per_symbol"]), int(size["parameters"]), MARGIN_LENGTH)
+
+    def sizes(self, length: int | None = None) -> Sizes:
+        """Those of the network unrolled over words of `length` symbols, 0 unless given."""
+        size, steps, weights = self.size, length or 0, self.parameters
+        step = log_norm(*(weights[name] for name in ("W", "V1", "V2") if name in weights))
+        depth = int(size["layers_per_symbol"]) * steps + 1
+        product = (steps * step if steps else 0.0) + log_norm(weights["r"])
+        return Sizes(size["one_norm"], int(size["parameters"]), int(size["width"]), depth, product)
+
+    def recipe(self) -> dict[str, Any]:
+        """The automaton as YAML, and whether rounding follows every step."""
+        return {"automaton": write_automaton(self.automaton), "correction": self.correction}
+
+    @classmethod
+    def from_recipe(cls, recipe: Mapping[str, Any]) -> CompiledAutomaton:
+        """The automaton compiled again."""
+        automaton = parse_automaton(recipe["automaton"], "its automaton")
+        return compile_automaton(automaton, correction=bool(recipe["correction"]))
+
+    def with_parameters(self, parameters: Mapping[str, Any]) -> CompiledAutomaton:
+        """The same network with other weights."""
+        layers = [Affine(parameters[f"V{k}"], parameters[f"c{k}"]) for k in (1, 2) if self.correction]
+        return replace(
+            self,
+            recurrent=parameters["W"],
+            symbols=Affine(parameters["A"], parameters["b"]),
+            initial=parameters["h0"],
+            readout=parameters["r"],
+            rounding=(layers[0], layers[1]) if layers else None,
+        )
 
 
 def compile_automaton(automaton: Automaton, *, correction: bool = False) -> CompiledAutomaton:
@@ -196,69 +272,22 @@ def compile_automaton(automaton: Automaton, *, correction: bool = False) -> Comp
 def automaton_output(parameters: Mapping[str, Any], words: ArrayLike) -> jax.Array:
     """y [batch] for words [batch, length] padded with -1, as a function of the parameters whatever their values."""
     W, A, b, initial, readout = (jnp.asarray(parameters[name]) for name in ("W", "A", "b", "h0", "r"))
-    rounding = [
-        (jnp.asarray(parameters[f"V{i}"]), jnp.asarray(parameters[f"c{i}"])) for i in (1, 2) if "V1" in parameters
-    ]
+    rounding = [(parameters[f"V{i}"], parameters[f"c{i}"]) for i in (1, 2) if "V1" in parameters]
     tokens = jnp.asarray(words)
 
     def step(hidden: jax.Array, symbols: jax.Array) -> tuple[jax.Array, None]:
-        found = jax.nn.relu(_product(hidden, W) + A.T[symbols] + b[None, :])
+        following = jax.nn.relu(affine(W, b, hidden) + A.T[symbols])
         for V, c in rounding:
-            found = jax.nn.relu(_product(found, V) + c[None, :])
-        return jnp.where(symbols[:, None] >= 0, found, hidden), None
+            following = jax.nn.relu(affine(V, c, following))
+        return jnp.where(symbols[:, None] >= 0, following, hidden), None
 
     start = jnp.broadcast_to(initial[None, :], (tokens.shape[0], len(initial)))
     last, _ = jax.lax.scan(step, start, tokens.T)
-    return _product(last, readout[None, :])[:, 0]
+    return jnp.matmul(last, readout, precision=jax.lax.Precision.HIGHEST)
 
 
-def _product(hidden: jax.Array, matrix: jax.Array) -> jax.Array:
-    return jnp.matmul(hidden, matrix.T, precision=jax.lax.Precision.HIGHEST)
-
-
-MOST_WORDS = 50_000
-"""Words that are listed unless a length is given, fewer in wide networks."""
-MOST_ENTRIES = 1 << 26
-"""Entries of the hidden states of all words of the greatest length: 512 MiB in float64."""
-RANDOM_WORDS = 1_000
-LONGEST = 200
-"""Random words are up to this long."""
-
-
-@dataclass(frozen=True)
-class AutomatonCheck:
-    """What a check found: single steps, listed words and their greatest length, random words, and the largest error."""
-
-    exact: bool
-    steps: int
-    inputs: int
-    length: int
-    random: int
-    worst: float
-
-    @property
-    def exhaustive(self) -> bool:
-        """Always: the single steps decide all words."""
-        return self.steps > 0
-
-
-def check_automaton(
-    compiled: CompiledAutomaton, length: int | None = None, count: int | None = None, seed: int = 0
-) -> AutomatonCheck:
-    """Check all steps, all words up to `length` (some 10,000 words unless given) and `count` random ones."""
-    symbols = len(compiled.automaton.alphabet)
-    if length is None:
-        length = longest_listed(symbols, min(MOST_WORDS, MOST_ENTRIES // 16 // compiled.width))
-    if count is None:
-        count = max(10, min(RANDOM_WORDS, MOST_ENTRIES // LONGEST // compiled.width))
-    require_integer("length", length, 0)
-    require_integer("count", count, 0)
-    listed = longest_listed(symbols, MOST_ENTRIES // compiled.width)
-    require(length <= listed, f"words up to length {listed} are listed for this network; got length={length}")
-    steps, induction = _steps(compiled)
-    words, error = _all_words(compiled, length)
-    worst = max(induction, error, _random_words(compiled, count, seed))
-    return AutomatonCheck(worst == 0.0, steps, words + count, length, count, worst)
+def _one_output(parameters: dict[str, Any], word: Any) -> jax.Array:
+    return automaton_output(parameters, jnp.asarray(word)[None, :])[0]
 
 
 def longest_listed(symbols: int, most: int) -> int:
@@ -281,8 +310,8 @@ def _steps(compiled: CompiledAutomaton) -> tuple[int, float]:
         hidden = one_hot(units, m)
         worst = max(worst, _error(compiled.readout @ hidden, readout[units]))
         for symbol in range(len(automaton.alphabet)):
-            found = compiled.step(hidden, np.full(len(units), symbol))
-            worst = max(worst, _error(found, one_hot(_unit(automaton, following[units], symbol), m)))
+            after = compiled.step(hidden, np.full(len(units), symbol))
+            worst = max(worst, _error(after, one_hot(_unit(automaton, following[units], symbol), m)))
     first = one_hot(np.array([m - 1]), m)
     return m * len(automaton.alphabet), max(worst, _error(compiled.initial[:, None], first))
 
@@ -325,9 +354,9 @@ def _random_words(compiled: CompiledAutomaton, count: int, seed: int) -> float:
 
 def one_hot(units: NDArray[np.integer], m: int) -> Array:
     """The hidden states [m, batch] in which each of the given units alone is 1."""
-    found = np.zeros((m, len(units)))
-    found[units, np.arange(len(units))] = 1.0
-    return found
+    states = np.zeros((m, len(units)))
+    states[units, np.arange(len(units))] = 1.0
+    return states
 
 
 def _following(automaton: Automaton) -> NDArray[np.int64]:
@@ -345,66 +374,7 @@ def _readout_error(compiled: CompiledAutomaton, hidden: Array, state: NDArray[np
     return _error(compiled.readout @ hidden, np.where(compiled.automaton.final[state], 1.0, -1.0))
 
 
-def _error(found: Array, expected: Array) -> float:
+def _error(actual: Array, expected: Array) -> float:
     """The largest deviation; NaN counts as infinite."""
-    worst = float(np.max(np.abs(found - expected), initial=0.0))
+    worst = float(np.max(np.abs(actual - expected), initial=0.0))
     return np.inf if np.isnan(worst) else worst
-
-
-Compiled = CompiledAutomaton | CompiledCounting
-
-RECURRENT, COUNTING = "compiled automaton", "compiled counting"
-
-
-def save_automaton_weights(compiled: Compiled, path: str | os.PathLike[str]) -> Path:
-    """Write a compiled automaton; the file appears whole or not at all."""
-    header: dict[str, Any] = {
-        "automaton": write_automaton(compiled.automaton),
-        "statement": compiled.statement,
-        "size": compiled.size,
-    }
-    if isinstance(compiled, CompiledAutomaton):
-        header |= {"kind": RECURRENT, "correction": compiled.correction}
-    else:
-        header |= {"kind": COUNTING, "length": compiled.length}
-    return write_file(path, compiled.weights, header)
-
-
-def load_automaton_weights(path: str | os.PathLike[str]) -> Compiled:
-    """The compiled automaton of a file, with the weights that stand there."""
-    command = "krogh compile regex` or `krogh compile automaton"
-    header, weights = read_file(path, "compiled automaton", (RECURRENT, COUNTING), command)
-    try:
-        return _compiled(header, weights)
-    except UNFIT as cause:
-        raise damaged(path, cause) from None
-
-
-def _compiled(header: dict[str, Any], weights: Weights) -> Compiled:
-    automaton = parse_automaton(header["automaton"], "its automaton")
-    recurrent = header["kind"] == RECURRENT
-    return _recurrent(automaton, weights, header) if recurrent else _counting(automaton, weights, header)
-
-
-def _recurrent(automaton: Automaton, weights: Weights, header: dict[str, Any]) -> CompiledAutomaton:
-    fresh = compile_automaton(automaton, correction=bool(header["correction"]))
-    require_same_shapes(fresh.weights, weights)
-    rounding = None
-    if fresh.rounding is not None:
-        rounding = Affine(weights["V1"], weights["c1"]), Affine(weights["V2"], weights["c2"])
-    return replace(
-        fresh,
-        recurrent=weights["W"],
-        symbols=Affine(weights["A"], weights["b"]),
-        initial=weights["h0"],
-        readout=weights["r"],
-        rounding=rounding,
-    )
-
-
-def _counting(automaton: Automaton, weights: Weights, header: dict[str, Any]) -> CompiledCounting:
-    fresh = compile_counting(automaton, header["length"])
-    require_same_shapes(fresh.weights, weights)
-    layers = tuple(Affine(weights[f"W{i}"], weights[f"b{i}"]) for i in (1, 2, 3))
-    head = {name: np.asarray(weights[name]) for name in fresh.head}
-    return replace(fresh, head=head, table=ReluNetwork(layers, fresh.table.modules))

@@ -1,14 +1,4 @@
-"""Whether a compiled circuit computes its circuit: on every input, or on random ones, gate by gate.
-
-The truth is the circuit's own evaluation on words of 64 inputs, which knows nothing of layers or weights.
-
-What a compiled circuit's modules compute, worked out unit by unit from the weights alone.
-
-A gate reads two coordinates, so on binary inputs its unit has four cases. Where all cases of all units return exactly
-the gate's value, by induction over the layers so does the network on every one of the 2^m inputs: a proof, of which
-each step is executed in the arithmetic that the network runs in.
-
-Circuits as ReLU networks: a module of two layers for every layer of gates (SM paper, Lemma B.1, Proposition B.2).
+"""Circuits as ReLU networks: a module of two layers for every layer of gates (SM paper, Lemma B.1, Proposition B.2).
 
     gate        row of W_1          b_1    W_2    b_2    1-norm
     AND(a,b)    +1 at a, +1 at b    -1      1      0        4
@@ -17,15 +7,22 @@ Circuits as ReLU networks: a module of two layers for every layer of gates (SM p
     ID(a)       +1 at a              0      1      0        2
 
 Layer i + 1 of the circuit is f(h) = φ(W_2 φ(W_1 h + b_1) + b_2), W_2 diagonal. With correction each is followed by
-rounding (`rounding`), and z ↦ 2z - 1 ends the network (1-norm 3 for each output): F(x) = 2G(x) - 1.
+rounding (`relu`), and z ↦ 2z - 1 ends the network (1-norm 3 for each output): F(x) = 2G(x) - 1.
+
+A check compares the network with the circuit's own evaluation on words of 64 inputs, which knows nothing of layers or
+weights. Besides, `computes` works out from the weights alone what every unit does. A gate reads two coordinates, so on
+binary inputs its unit has four cases. Where all cases of all units return exactly the gate's value, by induction over
+the layers so does the network on every one of the 2^m inputs: a proof, of which each step is executed in the arithmetic
+that the network runs in.
 """
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
+import base64
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from threading import Lock
 from typing import Any
 
@@ -34,123 +31,23 @@ import scipy.sparse as sparse
 from numpy.typing import ArrayLike
 
 from krogh.errors import require, require_integer
-from krogh.networks.relu import Affine, Array, Module, ReluNetwork, over_chunks, rounding_layers
+from krogh.networks.compiled import Compiled, Decision, Sizes, Subject, Work, labels_of, log_norm
+from krogh.networks.handmade import Checked, handmade
+from krogh.networks.margins.circuits import certify_circuit
+from krogh.networks.relu import (
+    Affine,
+    Array,
+    Module,
+    ReluNetwork,
+    circuit_output,
+    dense_parameters,
+    over_chunks,
+    rounding_layers,
+)
 from krogh.programs.circuits.circuit import WORD, Circuit, Gate, all_inputs, as_bits, evaluate, pack, unpack
 from krogh.programs.circuits.layers import Layer, LayeredCircuit, layered
-
-FIRST = np.array([0.0, 1.0, 0.0, 1.0])
-SECOND = np.array([0.0, 0.0, 1.0, 1.0])
-
-
-def computes(network: ReluNetwork, circuit: LayeredCircuit) -> bool:
-    """Whether every unit returns its gate's value in all four cases, and every output 2z - 1 of the right gate.
-
-    False as well where a unit reads more than its gate does, so that four cases do not decide.
-    """
-    layers = iter(circuit.layers)
-    tables: Array | None = None  # of the gates of the layer before, still to be rounded or handed on: [gates, cases]
-    wanted: Array | None = None
-    places = np.arange(circuit.inputs)  # which gate of the circuit's last layer each coordinate holds
-    for module in network.modules:
-        parts = network.layers[module.layers]
-        if module.kind == "gates":
-            layer = next(layers, None)
-            if layer is None or len(parts) != 2 or not _reads_its_gate(parts[0], layer) or not _is_diagonal(parts[1]):
-                return False
-            wanted = gate_values(layer)
-            tables = _applied(parts[1], _first_layer(parts[0], layer))
-            places = np.arange(len(layer))
-        elif module.kind == "round":
-            if tables is None or not _rounds_each(parts, len(tables)):
-                return False
-            tables = _applied(parts[1], _applied(parts[0], tables))
-        elif module.kind == "pass":
-            for part in parts:
-                if not _hands_on(part):
-                    return False
-                places = places[part.weight.indices]
-            continue
-        else:
-            break
-        if wanted is None or not np.array_equal(tables, wanted):
-            return False
-    return next(layers, None) is None and _ends(network, module, circuit, places)
-
-
-def gate_values(layer: Layer) -> Array:
-    """The values 0 and 1 of every gate in the cases (0,0), (1,0), (0,1), (1,1) of its parents: [gates, 4]."""
-    first, second = _cases(layer)
-    table = np.where(layer.kinds[:, None] == Gate.NOT, 1.0 - first, first)
-    table = np.where(layer.kinds[:, None] == Gate.AND, first * second, table)
-    return np.where(layer.kinds[:, None] == Gate.OR, np.maximum(first, second), table)
-
-
-def _cases(layer: Layer) -> tuple[Array, Array]:
-    first = np.broadcast_to(FIRST, (len(layer), 4))
-    same = layer.first == layer.second  # then the cases in which the two differ do not exist
-    return first, np.where(same[:, None], FIRST, SECOND)
-
-
-def _reads_its_gate(part: Affine, layer: Layer) -> bool:
-    weight = part.weight
-    if weight.shape[0] != len(layer):
-        return False
-    row = np.repeat(np.arange(weight.shape[0]), np.diff(weight.indptr))
-    return bool(np.all((weight.indices == layer.first[row]) | (weight.indices == layer.second[row])))
-
-
-def _first_layer(part: Affine, layer: Layer) -> Array:
-    """φ(W_1 h + b_1) in the four cases of each row, its terms added in the order in which products add them."""
-    weight = part.weight
-    counts = np.diff(weight.indptr)
-    cases = _cases(layer)
-    found = np.repeat(part.bias[:, None], 4, axis=1)
-    for place in range(int(counts.max(initial=0))):
-        rows = np.flatnonzero(counts > place)
-        entries = weight.indptr[rows] + place
-        reads_first = weight.indices[entries] == layer.first[rows]
-        values = np.where(reads_first[:, None], cases[0][rows], cases[1][rows])
-        found[rows] += weight.data[entries][:, None] * values
-    return np.maximum(found, 0.0)
-
-
-def _applied(part: Affine, tables: Array) -> Array:
-    found = np.empty((part.weight.shape[0], tables.shape[1]))
-    part.into(np.ascontiguousarray(tables), found)
-    return np.maximum(found, 0.0)
-
-
-def _is_diagonal(part: Affine) -> bool:
-    rows, columns = part.weight.shape
-    return rows == columns and np.array_equal(part.weight.indices, np.arange(rows)) and _singles(part)
-
-
-def _singles(part: Affine) -> bool:
-    return bool(np.all(np.diff(part.weight.indptr) == 1))
-
-
-def _rounds_each(parts: tuple[Affine, ...], n: int) -> bool:
-    """Whether row j of the result depends on coordinate j alone."""
-    if len(parts) != 2 or parts[0].weight.shape[1] != n or not _singles(parts[0]):
-        return False
-    second = parts[1].weight
-    row = np.repeat(np.arange(second.shape[0]), np.diff(second.indptr))
-    return second.shape[0] == n and np.array_equal(parts[0].weight.indices[second.indices], row)
-
-
-def _hands_on(part: Affine) -> bool:
-    """Whether every row is one coordinate, unchanged."""
-    return _singles(part) and bool(np.all(part.weight.data == 1.0)) and not part.bias.any()
-
-
-def _ends(network: ReluNetwork, module: Module, circuit: LayeredCircuit, places: np.ndarray) -> bool:
-    """Whether the last layer is 2z - 1 of the outputs' gates."""
-    last = network.layers[-1]
-    if module.kind != "linear" or module.layers != slice(network.depth, network.depth + 1) or not _singles(last):
-        return False
-    right = np.array_equal(places[last.weight.indices], circuit.output)
-    return bool(right and np.all(last.weight.data == 2.0) and np.all(last.bias == -1.0))
-
+from krogh.theory.programs.margin import Output
+from krogh.theory.programs.theorem import Certificate
 
 # By the value of a gate's kind: ID, NOT, AND, OR.
 INPUT_WEIGHT = np.array([1.0, -1.0, 1.0, -1.0])
@@ -158,16 +55,24 @@ INPUT_BIAS = np.array([0.0, 1.0, -1.0, 1.0])
 OUTPUT_WEIGHT = np.array([1.0, 1.0, 1.0, -1.0])
 OUTPUT_BIAS = np.array([0.0, 0.0, 0.0, 1.0])
 
-GATE_COST = {Gate.ID: 2.0, Gate.NOT: 3.0, Gate.AND: 4.0, Gate.OR: 5.0}
-"""1-norm of a gate's parameters."""
+FIRST = np.array([0.0, 1.0, 0.0, 1.0])
+SECOND = np.array([0.0, 0.0, 1.0, 1.0])
+"""The four cases of a gate's parents."""
+
 WORDS_AT_ONCE = 1 << 20
 """Words of one layer that are held at once: 8 MiB."""
-OUTPUT_COST = 3.0
-"""1-norm of z ↦ 2z - 1."""
+MOST_LISTED = 16
+"""Circuits of at most so many inputs are checked on all of them."""
+RANDOM_INPUTS = 100_000
+MOST_WORK = 1 << 30
+"""Gates times inputs that are run in floating point where the units have been proved right one by one: seconds."""
+AT_ONCE = 1 << 15
+"""Inputs whose truth is worked out at once."""
 
 
+@handmade("circuit")
 @dataclass(frozen=True, eq=False)
-class CompiledCircuit:
+class CompiledCircuit(Compiled):
     """A network that computes 2G - 1 for a circuit G.
 
     `circuit` is G in layers, those that deepen it among them: gate module i of the network computes its layer i + 2.
@@ -180,6 +85,11 @@ class CompiledCircuit:
     correction: bool
 
     @property
+    def name(self) -> str:
+        """The circuit's."""
+        return self.circuit.name
+
+    @property
     def statement(self) -> str:
         """What the network satisfies, in a sentence."""
         q, rounding = self.circuit.q, "with" if self.correction else "without"
@@ -190,8 +100,9 @@ class CompiledCircuit:
 
     @property
     def size(self) -> dict[str, float]:
-        """Width, depth, parameters and 1-norm of the network, and q, r, s of the layered circuit."""
+        """Layers, width, depth, parameters and 1-norm of the network, and q, r, s of the layered circuit."""
         return {
+            "layers": len(self.network.layers),
             "width": self.network.width,
             "depth": self.network.depth,
             "parameters": self.network.parameters,
@@ -199,14 +110,20 @@ class CompiledCircuit:
             "q": self.circuit.q,
             "r": self.circuit.r,
             "s": self.circuit.s,
+            "nonzeros": self.network.nonzeros,
         }
+
+    @property
+    def parameters(self) -> Mapping[str, sparse.csr_array | Array]:
+        """Weights and biases by the names of `krogh.networks.relu.dense_parameters`."""
+        return self.network.named_weights
 
     @cached_property
     def proved(self) -> bool:
         """Whether every unit, case by case, has been found to compute its gate: then F = 2G - 1 on all inputs."""
         return computes(self.network, self.circuit)
 
-    def run(self, x: ArrayLike) -> Array:
+    def run(self, x: ArrayLike, /) -> Array:
         """F on inputs [batch, m]: [batch, outputs], ±1 on binary inputs.
 
         Binary inputs of a network whose units are `proved` are run as bits, 64 to a word; any other ones, and what
@@ -215,17 +132,140 @@ class CompiledCircuit:
         given = self.network.checked(x)
         if not (self.proved and np.isin(given, (0.0, 1.0)).all()):
             return self.network.run(given)
-        found = np.empty((len(given), self.network.outputs))
+        outputs = np.empty((len(given), self.network.outputs))
         size = WORD * max(1, WORDS_AT_ONCE // self.circuit.r)
         for start in range(0, len(given), size):
             chunk = given[start : start + size] == 1.0
             *_, last = self.circuit.streamed(pack(chunk))
-            found[start : start + size] = 2.0 * unpack(last[list(self.circuit.output)], len(chunk)) - 1.0
-        return found
+            outputs[start : start + size] = 2.0 * unpack(last[list(self.circuit.output)], len(chunk)) - 1.0
+        return outputs
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the weights as safetensors, with the statement in the header (`ReluNetwork.load` reads them)."""
-        return self.network.save(path, {"statement": self.statement, "size": self.size})
+    def check(self, inputs: int | Any = None, seed: int = 0) -> Checked:
+        """Compare F with 2G - 1, and every unit with its gate.
+
+        On all 2^m inputs for m ≤ 16 and on 100,000 random ones beyond; or on as many random ones as `inputs` says, or
+        on `inputs` [batch, m] themselves. The details say whether the units are right one by one, whatever the input
+        ("proved"), and how many inputs went through the network in floating point ("floats"): where the units are
+        proved, the rest of a large check is done on words of bits, which then is the same.
+        """
+        given, exhaustive = self._inputs(inputs, seed)
+        most = max(1, MOST_WORK // self.circuit.gates) if self.proved else len(given)
+        floats = min(len(given), most)
+        plain = self.source.circuit() if isinstance(self.source, LayeredCircuit) else self.source
+        worst, lock = 0.0, Lock()
+
+        def note(difference: float) -> None:
+            nonlocal worst
+            with lock:  # a NaN counts as worse than anything
+                worst = max(worst, difference if difference == difference else np.inf)
+
+        for start in range(0, len(given), AT_ONCE):
+            block = given[start : start + AT_ONCE]
+            truth = evaluate(plain, block)
+            *_, last = self.circuit.streamed(pack(block))
+            if not np.array_equal(unpack(last[list(self.circuit.output)], len(block)), truth):
+                note(2.0)
+
+            def compare(rows: slice, block: np.ndarray = block, truth: np.ndarray = truth) -> None:
+                _compare(self, block[rows], truth[rows], note)
+
+            over_chunks(compare, min(len(block), max(0, floats - start)), self.network.chunk)
+        which = f"all {len(given):,} inputs" if exhaustive else f"{len(given):,} random inputs"
+        scope = f"outputs and gates on {which}{', each unit proved to be its gate' if self.proved else ''}"
+        details = {"proved": self.proved, "floats": floats}
+        return Checked(worst == 0.0, len(given), exhaustive, worst, scope, details)
+
+    def _inputs(self, inputs: Any, seed: int) -> tuple[np.ndarray, bool]:
+        m = self.circuit.inputs
+        if inputs is None and m <= MOST_LISTED:
+            return all_inputs(m), True
+        if inputs is None or np.ndim(inputs) == 0:
+            count = RANDOM_INPUTS if inputs is None else inputs
+            require_integer("inputs", count, 1)
+            return np.random.default_rng(seed).integers(0, 2, (count, m), np.uint8).astype(bool), False
+        return as_bits(inputs, m, self.circuit.name), False
+
+    def certificate(self, inputs: ArrayLike | None = None) -> Certificate:
+        """For all binary inputs, or for the `inputs` [batch, m] given, where it may be larger."""
+        return certify_circuit(self, None if inputs is None else np.atleast_2d(np.asarray(inputs, np.float64)))
+
+    def subject(self, inputs: Any, output: int = 0) -> Subject:
+        """The network for bits [batch, m]."""
+        require_integer("output", output, 0, self.network.outputs - 1)
+        rows = np.atleast_2d(np.asarray(inputs, np.float64))
+        return Subject(
+            _one_output(output), dense_parameters(self.network), tuple(rows), labels_of(self.run(rows)[:, output])
+        )
+
+    def decisions(self) -> list[Decision]:
+        """All zeros, all ones and a random input, in turn for up to four outputs."""
+        m, outputs = self.circuit.inputs, self.network.outputs
+        random = np.random.default_rng(0).integers(0, 2, m)
+        rows = np.unique(np.stack([np.zeros(m, int), np.ones(m, int), random]), axis=0)
+        names = self.circuit.output_names
+        decisions = []
+        for place in range(max(len(rows), min(outputs, 4))):
+            row, output = rows[place % len(rows)], place % min(outputs, 4)
+            shown = "".join(map(str, row[:32])) + ("…" if m > 32 else "")
+            decisions.append(Decision(row[None, :], shown if outputs == 1 else f"{shown} ({names[output]})", output))
+        return decisions
+
+    @property
+    def work(self) -> Work:
+        """One pass through all layers, as narrow as they are."""
+        layers = self.network.layers
+        return Work(len(layers), sum(layer.weight.shape[0] * (layer.weight.shape[1] + 1) for layer in layers))
+
+    def sizes(self, length: int | None = None) -> Sizes:
+        """Those of the ReLU network."""
+        relu = self.network
+        product = log_norm(*(layer.weight for layer in relu.layers))
+        return Sizes(relu.one_norm, relu.parameters, relu.width, relu.depth, product)
+
+    def recipe(self) -> dict[str, Any]:
+        """The circuit in its layers, which are written once however often they come, and the network's shape."""
+        distinct = list({id(layer): layer for layer in self.circuit.layers}.values())
+        numbers = {id(layer): place for place, layer in enumerate(distinct)}
+        names = ("name", "inputs", "output", "input_names", "output_names")
+        circuit = {name: getattr(self.circuit, name) for name in names}
+        circuit["gates"] = [
+            [_text(getattr(layer, part)) for part in ("kinds", "first", "second")] for layer in distinct
+        ]
+        circuit["layers"] = [numbers[id(layer)] for layer in self.circuit.layers]
+        shape = {"width": self.network.width, "depth": self.network.depth, "correction": self.correction}
+        return {"circuit": circuit, **shape}
+
+    @classmethod
+    def from_recipe(cls, recipe: Mapping[str, Any]) -> CompiledCircuit:
+        """The circuit compiled again."""
+        described = recipe["circuit"]
+        distinct = [Layer(*map(_numbers, parts)) for parts in described["gates"]]
+        layers = tuple(distinct[place] for place in described["layers"])
+        names = (tuple(described["input_names"]), tuple(described["output_names"]))
+        circuit = LayeredCircuit(described["name"], described["inputs"], layers, tuple(described["output"]), *names)
+        options = {name: recipe[name] for name in ("width", "depth", "correction")}
+        return compile_circuit(circuit, **options)
+
+    def with_parameters(self, parameters: Mapping[str, Any]) -> CompiledCircuit:
+        """The same network with other weights."""
+        return replace(self, network=self.network.with_layers(parameters))
+
+
+@lru_cache(maxsize=64)
+def _one_output(place: int) -> Output:
+    return lambda parameters, x: circuit_output(parameters, x)[place]
+
+
+def _text(numbers: Any) -> str:
+    """Whole numbers as text that is short where there are many of them."""
+    return base64.b64encode(zlib.compress(np.asarray(numbers, "<i4").tobytes())).decode()
+
+
+def _numbers(text: str) -> np.ndarray:
+    try:
+        return np.frombuffer(zlib.decompress(base64.b64decode(text)), "<i4")
+    except zlib.error as cause:
+        raise ValueError(f"gates that cannot be read ({cause})") from None
 
 
 def compile_circuit(
@@ -318,88 +358,121 @@ def _output_layer(circuit: LayeredCircuit) -> Affine:
     return Affine(weight, np.full(count, -1.0))
 
 
-MOST_LISTED = 16
-"""Circuits of at most so many inputs are checked on all of them."""
-RANDOM_INPUTS = 100_000
-MOST_WORK = 1 << 30
-"""Gates times inputs that are run in floating point where the units have been proved right one by one: seconds."""
-AT_ONCE = 1 << 15
-"""Inputs whose truth is worked out at once."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """What a check found.
-
-    exact: nothing differs. inputs: how many were compared, and whether they were all (exhaustive). worst: the largest
-    difference of an output, or of a unit from its gate. proved: the units are right one by one, whatever the input
-    (`gate_tables`). floats: how many of the inputs went through the network in floating point; where `proved`, the rest
-    of a large check is done on words of bits, which then is the same.
-    """
-
-    exact: bool
-    inputs: int
-    exhaustive: bool
-    worst: float
-    proved: bool
-    floats: int
-
-
-def check_circuit(compiled: CompiledCircuit, inputs: int | Any = None, seed: int = 0) -> Check:
-    """Compare F with 2G - 1, and every unit with its gate.
-
-    On all 2^m inputs for m ≤ 16 and on 100,000 random ones beyond; or on as many random ones as `inputs` says, or on
-    `inputs` [batch, m] themselves.
-    """
-    m = compiled.circuit.inputs
-    given, exhaustive = _given(m, inputs, seed, compiled.circuit.name)
-    proved = compiled.proved
-    most = max(1, MOST_WORK // compiled.circuit.gates) if proved else len(given)
-    floats = min(len(given), most)
-    source = compiled.source
-    plain = source.circuit() if isinstance(source, LayeredCircuit) else source
-    worst, lock = 0.0, Lock()
-
-    def note(difference: float) -> None:
-        nonlocal worst
-        with lock:  # a NaN counts as worse than anything
-            worst = max(worst, difference if difference == difference else np.inf)
-
-    for start in range(0, len(given), AT_ONCE):
-        block = given[start : start + AT_ONCE]
-        truth = evaluate(plain, block)
-        *_, last = compiled.circuit.streamed(pack(block))
-        if not np.array_equal(unpack(last[list(compiled.circuit.output)], len(block)), truth):
-            note(2.0)
-
-        def compare(rows: slice, block: np.ndarray = block, truth: np.ndarray = truth) -> None:
-            _compare(compiled, block[rows], truth[rows], note)
-
-        over_chunks(compare, min(len(block), max(0, floats - start)), compiled.network.chunk)
-    return Check(worst == 0.0, len(given), exhaustive, worst, proved, floats)
-
-
-def _given(m: int, inputs: Any, seed: int, name: str) -> tuple[np.ndarray, bool]:
-    if inputs is None and m <= MOST_LISTED:
-        return all_inputs(m), True
-    if inputs is None or np.ndim(inputs) == 0:
-        count = RANDOM_INPUTS if inputs is None else inputs
-        require_integer("inputs", count, 1)
-        return np.random.default_rng(seed).integers(0, 2, (count, m), np.uint8).astype(bool), False
-    return as_bits(inputs, m, name), False
-
-
 def _compare(compiled: CompiledCircuit, bits: np.ndarray, truth: np.ndarray, note: Any) -> None:
     """Note how far outputs and units of the network are from the truth and from the gates."""
     network = compiled.network
     values = compiled.circuit.streamed(np.ascontiguousarray(bits.T))
-    wanted = next(values)
+    gates = next(values)
     ends = {module.layers.stop - 1: module.kind for module in network.modules}
-    for place, found in enumerate(network.streamed(bits.astype(np.float64))):
+    for place, units in enumerate(network.streamed(bits.astype(np.float64))):
         kind = ends.get(place)
         if kind == "gates":
-            wanted = next(values)
-        if kind in ("gates", "round") and not np.array_equal(found, wanted):
-            note(float(np.max(np.abs(found - wanted))))
+            gates = next(values)
+        if kind in ("gates", "round") and not np.array_equal(units, gates):
+            note(float(np.max(np.abs(units - gates))))
         if kind == "linear":
-            note(float(np.max(np.abs(found - (2.0 * truth.T - 1.0)))))
+            note(float(np.max(np.abs(units - (2.0 * truth.T - 1.0)))))
+
+
+def computes(network: ReluNetwork, circuit: LayeredCircuit) -> bool:
+    """Whether every unit returns its gate's value in all four cases, and every output 2z - 1 of the right gate.
+
+    False as well where a unit reads more than its gate does, so that four cases do not decide.
+    """
+    layers = iter(circuit.layers)
+    tables: Array | None = None  # of the gates of the layer before, still to be rounded or handed on: [gates, cases]
+    truth: Array | None = None
+    places = np.arange(circuit.inputs)  # which gate of the circuit's last layer each coordinate holds
+    for module in network.modules:
+        parts = network.layers[module.layers]
+        if module.kind == "gates":
+            layer = next(layers, None)
+            if layer is None or len(parts) != 2 or not _reads_its_gate(parts[0], layer) or not _is_diagonal(parts[1]):
+                return False
+            truth = gate_values(layer)
+            tables = np.maximum(parts[1](_first_layer(parts[0], layer)), 0.0)
+            places = np.arange(len(layer))
+        elif module.kind == "round":
+            if tables is None or not _rounds_each(parts, len(tables)):
+                return False
+            tables = np.maximum(parts[1](np.maximum(parts[0](tables), 0.0)), 0.0)
+        elif module.kind == "pass":
+            for part in parts:
+                if not _hands_on(part):
+                    return False
+                places = places[part.weight.indices]
+            continue
+        else:
+            break
+        if truth is None or not np.array_equal(tables, truth):
+            return False
+    return next(layers, None) is None and _ends(network, module, circuit, places)
+
+
+def gate_values(layer: Layer) -> Array:
+    """The values 0 and 1 of every gate in the cases (0,0), (1,0), (0,1), (1,1) of its parents: [gates, 4]."""
+    first, second = _cases(layer)
+    table = np.where(layer.kinds[:, None] == Gate.NOT, 1.0 - first, first)
+    table = np.where(layer.kinds[:, None] == Gate.AND, first * second, table)
+    return np.where(layer.kinds[:, None] == Gate.OR, np.maximum(first, second), table)
+
+
+def _cases(layer: Layer) -> tuple[Array, Array]:
+    first = np.broadcast_to(FIRST, (len(layer), 4))
+    same = layer.first == layer.second  # then the cases in which the two differ do not exist
+    return first, np.where(same[:, None], FIRST, SECOND)
+
+
+def _reads_its_gate(part: Affine, layer: Layer) -> bool:
+    weight = part.weight
+    if weight.shape[0] != len(layer):
+        return False
+    row = np.repeat(np.arange(weight.shape[0]), np.diff(weight.indptr))
+    return bool(np.all((weight.indices == layer.first[row]) | (weight.indices == layer.second[row])))
+
+
+def _first_layer(part: Affine, layer: Layer) -> Array:
+    """φ(W_1 h + b_1) in the four cases of each row, its terms added in the order in which products add them."""
+    weight = part.weight
+    counts = np.diff(weight.indptr)
+    cases = _cases(layer)
+    sums = np.zeros((len(counts), 4))
+    for place in range(int(counts.max(initial=0))):
+        rows = np.flatnonzero(counts > place)
+        entries = weight.indptr[rows] + place
+        reads_first = weight.indices[entries] == layer.first[rows]
+        values = np.where(reads_first[:, None], cases[0][rows], cases[1][rows])
+        sums[rows] += weight.data[entries][:, None] * values
+    return np.maximum(sums + part.bias[:, None], 0.0)
+
+
+def _is_diagonal(part: Affine) -> bool:
+    rows, columns = part.weight.shape
+    return rows == columns and np.array_equal(part.weight.indices, np.arange(rows)) and _singles(part)
+
+
+def _singles(part: Affine) -> bool:
+    return bool(np.all(np.diff(part.weight.indptr) == 1))
+
+
+def _rounds_each(parts: tuple[Affine, ...], n: int) -> bool:
+    """Whether row j of the result depends on coordinate j alone."""
+    if len(parts) != 2 or parts[0].weight.shape[1] != n or not _singles(parts[0]):
+        return False
+    second = parts[1].weight
+    row = np.repeat(np.arange(second.shape[0]), np.diff(second.indptr))
+    return second.shape[0] == n and np.array_equal(parts[0].weight.indices[second.indices], row)
+
+
+def _hands_on(part: Affine) -> bool:
+    """Whether every row is one coordinate, unchanged."""
+    return _singles(part) and bool(np.all(part.weight.data == 1.0)) and not part.bias.any()
+
+
+def _ends(network: ReluNetwork, module: Module, circuit: LayeredCircuit, places: np.ndarray) -> bool:
+    """Whether the last layer is 2z - 1 of the outputs' gates."""
+    last = network.layers[-1]
+    if module.kind != "linear" or module.layers != slice(network.depth, network.depth + 1) or not _singles(last):
+        return False
+    right = np.array_equal(places[last.weight.indices], circuit.output)
+    return bool(right and np.all(last.weight.data == 2.0) and np.all(last.bias == -1.0))

@@ -18,9 +18,8 @@ F = 1 - 2 Σ. The width is at most max(4k(T+1), 2·counts) and the 1-norm polyno
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -30,8 +29,14 @@ import scipy.sparse as sparse
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import KroghError, require, require_integer
-from krogh.networks.relu import HIGH, LOW, SLOPE, Affine, Array, Module, ReluNetwork, circuit_output, dense_parameters
-from krogh.programs.automata.automaton import Automaton, asymmetry, count_table, words_of_length
+from krogh.networks.compiled import Compiled, Decision, Sizes, Subject, Work, labels_of, log_norm
+from krogh.networks.handmade import Checked, handmade, sizes_of
+from krogh.networks.margins.automata import certify_counting
+from krogh.networks.relu import HIGH, LOW, SLOPE, Affine, Array, Module, ReluNetwork, circuit_output
+from krogh.programs.automata import Automaton, asymmetry, count_table, parse_automaton, words_of_length, write_automaton
+from krogh.programs.automata.automaton import sample_word
+from krogh.theory.numerics import softmax
+from krogh.theory.programs.theorem import Certificate
 
 Words = NDArray[np.int32]
 
@@ -46,8 +51,9 @@ ALL_WORDS = 1 << 16
 RANDOM_WORDS = 10_000
 
 
+@handmade("counting")
 @dataclass(frozen=True, eq=False)
-class CompiledCounting:
+class CompiledCounting(Compiled):
     """A head, E [A, d], cls [d], Q, K [d, 1], V [d, k], and the ReLU network that reads the table of counts.
 
     `counts` [n, A] and `accepted` [n] are that table, of all words of `length`; `width` is that of the ReLUs.
@@ -61,6 +67,11 @@ class CompiledCounting:
     accepted: NDArray[np.bool_]
 
     @property
+    def name(self) -> str:
+        """The automaton's."""
+        return self.automaton.name
+
+    @property
     def statement(self) -> str:
         """What the network satisfies, in a sentence."""
         alphabet = ", ".join(self.automaton.alphabet)
@@ -71,18 +82,20 @@ class CompiledCounting:
 
     @property
     def size(self) -> dict[str, float]:
-        """Layers, width, parameters as full matrices, 1-norm; the number of vectors of counts."""
-        head = list(self.head.values())
-        layers = self.table.layers
+        """Layers, width, parameters as full matrices, 1-norm; how many vectors of counts, states and symbols."""
         return {
-            "layers": 1 + len(layers),
+            "layers": 1 + len(self.table.layers),
             "width": self.table.needed_width,
-            "parameters": sum(value.size for value in head)
-            + sum(int(np.prod(layer.weight.shape)) + len(layer.bias) for layer in layers),
-            "nonzeros": sum(int(np.count_nonzero(value)) for value in head) + self.table.nonzeros,
-            "one_norm": float(sum(np.abs(value).sum() for value in head)) + self.table.one_norm,
+            **sizes_of(self.parameters),
             "counts": len(self.counts),
+            "states": self.automaton.size,
+            "symbols": len(self.automaton.alphabet),
         }
+
+    @property
+    def parameters(self) -> Mapping[str, sparse.csr_array | Array]:
+        """All weights by name: E, cls, Q, K, V, and those of the ReLUs as `krogh.networks.relu` names them."""
+        return self.head | self.table.named_weights
 
     def attended(self, words: Words) -> Array:
         """What the head returns for words [batch, T]: the numbers of all symbols but the last, [batch, k]."""
@@ -93,25 +106,77 @@ class CompiledCounting:
         own = len(rows) - 1
         tokens = np.hstack([words, np.full((len(words), 1), own, words.dtype)])
         scores = (rows @ self.head["K"] @ (cls @ self.head["Q"]))[tokens]
-        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-        weights /= weights.sum(axis=1, keepdims=True)
-        return np.einsum("bt,btk->bk", weights, (rows @ self.head["V"])[tokens])
+        return np.einsum("bt,btk->bk", softmax(scores), (rows @ self.head["V"])[tokens])
 
     def run(self, words: Words) -> Array:
         """F for a batch of words [batch, T] of symbol numbers: ±1 [batch]."""
         return self.table.run(self.attended(words))[:, 0]
 
-    @functools.cached_property
-    def weights(self) -> dict[str, sparse.csr_array | Array]:
-        """All parameters under their names: E, cls, Q, K, V, and W1, b1, W2, b2, W3, b3 of the ReLUs."""
-        found: dict[str, sparse.csr_array | Array] = dict(self.head)
-        for place, layer in enumerate(self.table.layers, start=1):
-            found |= {f"W{place}": layer.weight, f"b{place}": layer.bias}
-        return found
+    def check(self, count: int = RANDOM_WORDS, seed: int = 0) -> Checked:
+        """The outputs on all words if these are at most 65,536; otherwise on a word of every count and random ones.
 
-    def dense_parameters(self) -> dict[str, Array]:
-        """The parameters as full float64 arrays, for `counting_output`."""
-        return {**{name: np.array(value) for name, value in self.head.items()}, **dense_parameters(self.table)}
+        As the head returns the same for all words with the same counts, these are all cases. What the head counts is
+        checked too.
+        """
+        require_integer("count", count, 0)
+        symbols = len(self.automaton.alphabet)
+        exhaustive = symbols**self.length <= ALL_WORDS
+        if exhaustive:
+            words = words_of_length(symbols, self.length)
+        else:
+            rng = np.random.default_rng(seed)
+            ordered = np.repeat(np.tile(np.arange(symbols), len(self.counts)), self.counts.ravel())
+            mixed = rng.permuted(ordered.reshape(-1, self.length), axis=1)
+            words = np.vstack([mixed, rng.integers(0, symbols, (count, self.length))]).astype(np.int32)
+        worst, k = 0.0, self.head["V"].shape[1]
+        for start in range(0, len(words), 4096):
+            some = words[start : start + 4096]
+            numbers = (some[:, :, None] == np.arange(k)).sum(axis=1)
+            labels = np.where(self.automaton.accept(some), 1.0, -1.0)
+            for actual, expected in ((self.attended(some), numbers), (self.run(some), labels)):
+                worst = max(worst, float(np.nan_to_num(np.max(np.abs(actual - expected)), nan=np.inf)))
+        counts = len(self.counts)
+        scope = f"{'all ' if exhaustive else ''}{len(words):,} words of length {self.length}, all {counts:,} counts"
+        return Checked(worst <= TOLERANCE, len(words), exhaustive, worst, scope, {"counts": counts})
+
+    def certificate(self, inputs: Any = None) -> Certificate:
+        """For all words of its length."""
+        return certify_counting(self)
+
+    def subject(self, inputs: Any, output: int = 0) -> Subject:
+        """The network for symbol numbers [batch, T]."""
+        words = np.atleast_2d(np.asarray(inputs, np.int32))
+        return Subject(_one_output, self.dense_parameters(), tuple(words), labels_of(self.run(words)))
+
+    def decisions(self) -> list[Decision]:
+        """A random word that is accepted and one that is not, as far as there are any."""
+        words = [sample_word(self.automaton, self.length, label) for label in (True, False)]
+        shown = self.automaton.decode
+        return [Decision(np.array([word], np.int32), repr(shown(word))) for word in words if word is not None]
+
+    @property
+    def work(self) -> Work:
+        """One pass."""
+        return Work(1 + len(self.table.layers), int(self.size["parameters"]))
+
+    def sizes(self, length: int | None = None) -> Sizes:
+        """Those of head and ReLUs together."""
+        size, product = self.size, log_norm(self.head["V"], *(layer.weight for layer in self.table.layers))
+        return Sizes(size["one_norm"], int(size["parameters"]), int(size["width"]), int(size["layers"]), product)
+
+    def recipe(self) -> dict[str, Any]:
+        """The automaton as YAML, and the length."""
+        return {"automaton": write_automaton(self.automaton), "length": self.length}
+
+    @classmethod
+    def from_recipe(cls, recipe: Mapping[str, Any]) -> CompiledCounting:
+        """The automaton compiled again."""
+        return compile_counting(parse_automaton(recipe["automaton"], "its automaton"), recipe["length"])
+
+    def with_parameters(self, parameters: Mapping[str, Any]) -> CompiledCounting:
+        """The same network with other weights."""
+        head = {name: np.asarray(parameters[name]) for name in self.head}
+        return replace(self, head=head, table=self.table.with_layers(parameters))
 
 
 def compile_counting(automaton: Automaton, length: int) -> CompiledCounting:
@@ -184,40 +249,5 @@ def counting_output(parameters: Mapping[str, Any], words: ArrayLike) -> jax.Arra
     return circuit_output(parameters, mixed)[:, 0]
 
 
-@dataclass(frozen=True)
-class CountingCheck:
-    """What a check found: words, whether they were all, vectors of counts (always all), and the largest error."""
-
-    exact: bool
-    inputs: int
-    exhaustive: bool
-    counts: int
-    worst: float
-
-
-def check_counting(compiled: CompiledCounting, count: int = RANDOM_WORDS, seed: int = 0) -> CountingCheck:
-    """The outputs on all words if these are at most 65,536; otherwise on a word of every count and on random ones.
-
-    As the head returns the same for all words with the same counts, these are all cases. What the head counts is
-    checked too.
-    """
-    automaton, length = compiled.automaton, compiled.length
-    require_integer("count", count, 0)
-    symbols = len(automaton.alphabet)
-    exhaustive = symbols**length <= ALL_WORDS
-    if exhaustive:
-        words = words_of_length(symbols, length)
-    else:
-        rng = np.random.default_rng(seed)
-        ordered = np.repeat(np.tile(np.arange(symbols), len(compiled.counts)), compiled.counts.ravel())
-        mixed = rng.permuted(ordered.reshape(-1, length), axis=1)
-        words = np.vstack([mixed, rng.integers(0, symbols, (count, length))]).astype(np.int32)
-    worst = 0.0
-    for start in range(0, len(words), 4096):
-        some = words[start : start + 4096]
-        k = compiled.head["V"].shape[1]
-        numbers = (some[:, :, None] == np.arange(k)).sum(axis=1)
-        labels = np.where(automaton.accept(some), 1.0, -1.0)
-        for found, expected in ((compiled.attended(some), numbers), (compiled.run(some), labels)):
-            worst = max(worst, float(np.nan_to_num(np.max(np.abs(found - expected)), nan=np.inf)))
-    return CountingCheck(worst <= TOLERANCE, len(words), exhaustive, len(compiled.counts), worst)
+def _one_output(parameters: dict[str, Any], word: Any) -> jax.Array:
+    return counting_output(parameters, jnp.asarray(word)[None, :])[0]

@@ -1,36 +1,193 @@
-"""A construction: weights written down in closed form, with the statement they satisfy and a checker for it.
+"""Networks written by hand: one contract for those constructed from a formula and those compiled from a program.
 
-The weights are those of one of the laboratory's own models, under that model's own names and shapes, so that
-what is checked is the network that is trained and not a copy of its formula. The checker executes the model
-in float64 and compares it with an *oracle*, which knows the truth by other means than task and model do.
+A `Handmade` network has a name, a statement (what it computes, with numbers), a size and its parameters; it runs; its
+check compares what it computes with an *oracle*, which knows the truth by other means; some have a certificate. Any of
+them is written to a file by `save`, and `load_network` reads any such file back: the header names the class (`kind`)
+and holds the recipe from which that class makes the network again, and the weights are the file's own.
 
-Constructions are written in the modules beside this one; `construct` asks for one by name.
+A `Construction` has the weights of one of the laboratory's own models, under that model's own names and shapes, so that
+what is checked is the network that is trained and not a copy of its formula. Constructions are functions that are
+registered by name, each in one file:
+
+    @construction("bits/majority", source="folklore")
+    def majority(n: int) -> Construction:
+        '''The majority of n bits in one ReLU neuron.'''
+        ...
+        return Construction(name, task, model, parameters, statement, width, oracle)
+
+and `construct("bits/majority", n=5)` or `krogh construct bits/majority n=5` make, check and write it. What is no model
+of the laboratory (a compiled circuit, machine or automaton; a head, a decoder) is a class of its own:
+
+    @handmade("weighted vote")
+    @dataclass(frozen=True)
+    class Vote(Handmade):
+        ...
+
+with the properties and the methods below, and `load_network` loads it like all others. `examples/new_network.py` has
+both.
 """
 
 from __future__ import annotations
 
 import abc
+import dataclasses
+import inspect
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from krogh.errors import require
+from krogh.errors import KroghError, require
 from krogh.models.base import Model
-from krogh.networks.weight_files import write_file
-from krogh.registry import CONSTRUCTIONS
+from krogh.networks.weight_files import UNFIT, damaged, read_file, require_same_shapes, write_file
+from krogh.registry import CONSTRUCTIONS, Registry
 from krogh.signature import converted, parameters_of, summary_of
 from krogh.tasks.base import Task
 from krogh.theory.numerics import double_precision
 from krogh.values import describe
 
 Array = NDArray[np.float64]
+
+KINDS: Registry[type[Handmade]] = Registry("kind of handmade network", "krogh.networks")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a check found.
+
+    `holds` is the verdict on the statement, `inputs` how many were tried and `exhaustive` whether these decide all;
+    `largest_error` is that of any number that was compared, `scope` says in words what was compared on what, and
+    `details` are further numbers that this kind of network has.
+    """
+
+    holds: bool
+    inputs: int
+    exhaustive: bool
+    largest_error: float
+    scope: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def words(self) -> str:
+        """The verdict in a sentence."""
+        return f"{'holds' if self.holds else 'FAILS'}: {self.scope}, largest error {self.largest_error:.6g}"
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """The verdict as a script would want it."""
+        fields = ("holds", "inputs", "exhaustive", "largest_error")
+        return {name: getattr(self, name) for name in fields} | dict(self.details)
+
+
+class Certified(Protocol):
+    """What all certificates have: the bound that they prove, and for which inputs."""
+
+    @property
+    def value(self) -> float: ...
+
+    @property
+    def holds_for(self) -> str: ...
+
+
+class Handmade(abc.ABC):
+    """A network whose weights were written down; `kind` is how files name the class (see `handmade`)."""
+
+    kind: ClassVar[str]
+
+    if TYPE_CHECKING:  # fields or properties: a dataclass would take a property that it inherits for a field's default
+
+        @property
+        def name(self) -> str:
+            """What the network is called."""
+
+        @property
+        def statement(self) -> str:
+            """What it computes, in a sentence with its numbers."""
+
+        @property
+        def size(self) -> dict[str, float]:
+            """How large it is: "parameters" and "one_norm" ‖θ‖_1 at least, then what this kind counts."""
+
+        @property
+        def parameters(self) -> Mapping[str, Any]:
+            """All weights by name: float64 arrays, sparse matrices where these are large."""
+
+    @abc.abstractmethod
+    def run(self, inputs: Any, /) -> Any:
+        """The outputs for a batch of inputs, in float64."""
+
+    @abc.abstractmethod
+    def check(self) -> Checked:
+        """Execute the statement against the oracle; kinds may take options."""
+
+    def certificate(self) -> Certified | None:
+        """A proof of more than a check can show, such as a margin; None where there is none."""
+        return None
+
+    @abc.abstractmethod
+    def recipe(self) -> dict[str, Any]:
+        """What `from_recipe` needs to make the network again, as JSON."""
+
+    @classmethod
+    @abc.abstractmethod
+    def from_recipe(cls, recipe: Mapping[str, Any]) -> Self:
+        """The network that a recipe describes."""
+
+    @abc.abstractmethod
+    def with_parameters(self, parameters: Mapping[str, Any]) -> Self:
+        """The same network with other weights of the same names and shapes."""
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the weights, what they are and the recipe to a file, which appears whole or not at all."""
+        header = {"kind": self.kind, "name": self.name, "statement": self.statement, "size": self.size}
+        return write_file(path, self.parameters, {**header, "recipe": self.recipe()})
+
+
+Class = TypeVar("Class", bound=type[Handmade])
+
+
+def handmade(kind: str) -> Callable[[Class], Class]:
+    """Decorator: the class's networks are of this `kind`, by which `load_network` knows them."""
+
+    def file(network: Class) -> Class:
+        network.kind = kind
+        return KINDS.register(kind)(network)  # type: ignore[return-value]
+
+    return file
+
+
+def load_network(path: str | os.PathLike[str]) -> Handmade:
+    """The network of a file that `Handmade.save` wrote, with the weights that stand there."""
+    header, weights = read_file(path)
+    kind = header.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        known = ", ".join(map(repr, KINDS))
+        raise KroghError(
+            f"{str(path)!r} holds no handmade network: its header says kind={kind!r} where `krogh construct` and "
+            f"`krogh compile` write one of {known}"
+        )
+    try:
+        network = KINDS[kind].from_recipe(header["recipe"])
+        require_same_shapes(network.parameters, weights)
+        return network.with_parameters({name: weights[name] for name in network.parameters})
+    except UNFIT as cause:
+        raise damaged(path, cause) from None
+
+
+def sizes_of(parameters: Mapping[str, Any]) -> dict[str, float]:
+    """How many parameters there are, zeros among them, how many are not zero, and the sum of all magnitudes."""
+    values = [value if isinstance(value, np.ndarray) else value.data for value in parameters.values()]
+    return {
+        "parameters": sum(int(np.prod(value.shape)) for value in parameters.values()),
+        "nonzeros": sum(int(np.count_nonzero(value)) for value in values),
+        "one_norm": float(sum(np.abs(value).sum() for value in values)),
+    }
 
 
 _predicted = jax.jit(lambda model, params, x: model.predict(params, x))
@@ -49,93 +206,96 @@ class Oracle(abc.ABC):
         """Batches of inputs with the outputs expected on them; `seed` draws the random ones."""
 
 
-@dataclass(frozen=True)
-class Checked:
-    """What a check found: how many inputs, whether they were all, the largest error, and the verdict."""
-
-    inputs: int
-    exhaustive: bool
-    largest_error: float
-    holds: bool
-
-
+@handmade("construction")
 @dataclass(frozen=True, eq=False)
-class Construction:
+class Construction(Handmade):
     """Weights written down in closed form.
 
-    `params` are float64 arrays under the names and in the shapes that `model` has for `task`; `statement`
-    says what they compute; `width` is the number of hidden units (or factors of a product); `oracle` knows
-    the outputs by other means; `tolerance` is the rounding error that the statement is allowed in float64.
+    `parameters` are float64 arrays under the names and in the shapes that `model` has for `task`; `statement` says what
+    they compute; `width` is the number of hidden units (or factors of a product); `oracle` knows the outputs by other
+    means; `tolerance` is the rounding error that the statement is allowed in float64. `settings` are those of the
+    registered construction that wrote them, from which a file is read back; None where there was none.
     """
 
     name: str
     task: Task
     model: Model
-    params: dict[str, Array]
+    parameters: Mapping[str, Array]
     statement: str
     width: int
     oracle: Oracle
     tolerance: float = 1e-9
+    settings: Mapping[str, Any] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         self.model.check(self.task)
-        params = {name: np.array(value, np.float64, order="C") for name, value in self.params.items()}
+        given = {name: np.array(value, np.float64, order="C") for name, value in self.parameters.items()}
         own = jax.eval_shape(lambda: self.model.init(jax.random.key(0), self.task))
-        wanted = {name: tuple(leaf.shape) for name, leaf in own.items()}
-        given = {name: value.shape for name, value in params.items()}
-        require(given == wanted, f"{self.name!r} must give the model's parameters {wanted}; got {given}")
-        for value in params.values():
+        shapes = {name: tuple(leaf.shape) for name, leaf in own.items()}
+        have = {name: value.shape for name, value in given.items()}
+        require(have == shapes, f"{self.name!r} must give the model's parameters {shapes}; got {have}")
+        for value in given.values():
             value.flags.writeable = False
-        object.__setattr__(self, "params", params)
+        object.__setattr__(self, "parameters", given)
 
     @property
     def size(self) -> dict[str, float]:
         """How large the weights are: width, number of parameters, sum and maximum of their magnitudes."""
-        magnitudes = np.concatenate([np.abs(value).ravel() for value in self.params.values()])
+        counted = sizes_of(self.parameters)
+        largest = max(float(np.max(np.abs(value))) for value in self.parameters.values())
         return {
             "width": self.width,
-            "parameters": magnitudes.size,
-            "one_norm": float(magnitudes.sum()),
-            "largest_weight": float(magnitudes.max()),
+            "parameters": counted["parameters"],
+            "one_norm": counted["one_norm"],
+            "largest_weight": largest,
         }
 
-    def outputs(self, x: ArrayLike) -> Array:
+    def run(self, x: ArrayLike, /) -> Array:
         """The model's own predictions for a batch of inputs, in float64 whatever JAX is set to."""
-        batch = np.asarray(x, np.float64)
-        shape = self.task.input_shape
-        wanted = f"(batch, {', '.join(map(str, shape))})"
-        require(
-            batch.shape[1:] == shape and batch.ndim == len(shape) + 1,
-            f"inputs of {self.name!r} have the shape {wanted}; got {batch.shape}",
-        )
+        batch = self.batch(x)
         with double_precision():
-            params = {name: jnp.asarray(value) for name, value in self.params.items()}
+            params = {name: jnp.asarray(value) for name, value in self.parameters.items()}
             return np.asarray(_predicted(self.model, params, jnp.asarray(batch)))
 
+    def batch(self, x: ArrayLike) -> NDArray[Any]:
+        """Inputs as the model takes them; any other shape is refused."""
+        given, shape = np.asarray(x, np.float64), self.task.input_shape
+        fits = given.shape[1:] == shape and given.ndim == len(shape) + 1
+        expected = f"(batch, {', '.join(map(str, shape))})"
+        require(fits, f"inputs of {self.name!r} have the shape {expected}; got {given.shape}")
+        return given
+
     def check(self, seed: int = 0) -> Checked:
-        """Execute the statement: the largest deviation from the oracle, and whether it is tolerable."""
+        """The largest deviation from the oracle, and whether it is tolerable; `seed` draws random inputs."""
         inputs, errors = 0, [0.0]
         for x, expected in self.oracle.cases(seed):
             inputs += len(x)
-            errors.append(float(np.max(np.abs(self.outputs(x) - expected))))
+            errors.append(float(np.max(np.abs(self.run(x) - expected))))
         largest = float(np.max(errors))
-        # Written so that a NaN, and a check of nothing, do not hold.
-        return Checked(inputs, self.oracle.exhaustive, largest, inputs > 0 and largest <= self.tolerance)
+        holds = inputs > 0 and largest <= self.tolerance  # written so that a NaN, and a check of nothing, do not hold
+        scope = f"outputs on all {inputs:,} inputs" if self.oracle.exhaustive else f"outputs on {inputs:,} inputs"
+        return Checked(holds, inputs, self.oracle.exhaustive, largest, scope, {"tolerance": self.tolerance})
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the weights as safetensors; the header's entry "krogh" says in JSON what they are.
+    def recipe(self) -> dict[str, Any]:
+        """The construction's settings; and, for whoever reads the file, task and model."""
+        settings = None if self.settings is None else {name: _plain(value) for name, value in self.settings.items()}
+        return {"settings": settings, "name": self.name, "task": describe(self.task), "model": describe(self.model)}
 
-        The file appears whole or not at all.
-        """
-        header = {
-            "name": self.name,
-            "task": describe(self.task),
-            "model": describe(self.model),
-            "statement": self.statement,
-            "size": self.size,
-            "tolerance": self.tolerance,
-        }
-        return write_file(path, self.params, header)
+    @classmethod
+    def from_recipe(cls, recipe: Mapping[str, Any]) -> Construction:
+        """The construction of these settings, by name."""
+        registered = recipe["settings"] is not None
+        require(registered, f"{recipe['name']!r} was written by no registered construction, and cannot be made again")
+        return construct(recipe["name"], **recipe["settings"])
+
+    def with_parameters(self, parameters: Mapping[str, Any]) -> Self:
+        """The same construction with other weights."""
+        return dataclasses.replace(self, parameters=parameters)
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON has it."""
+    return np.asarray(value).tolist() if isinstance(value, np.ndarray | np.generic | tuple) else value
 
 
 @dataclass(frozen=True)
@@ -150,7 +310,10 @@ class Constructor:
     function: Callable[..., Construction]
 
     def __call__(self, *args: Any, **settings: Any) -> Construction:
-        return self.function(*args, **settings)
+        written = self.function(*args, **settings)
+        bound = inspect.signature(self.function).bind(*args, **settings)
+        object.__setattr__(written, "settings", dict(bound.arguments))  # fresh, and replacing would copy its weights
+        return written
 
     @property
     def summary(self) -> str:
@@ -174,5 +337,5 @@ def construction(name: str, *, source: str) -> Callable[[Callable[..., Construct
 
 def construct(name: str, **settings: Any) -> Construction:
     """The construction registered under `name`; settings may be strings, as they come from a command line."""
-    asked: Constructor = CONSTRUCTIONS[name]
-    return asked(**converted(f"construction {name!r}", asked.parameters, settings))
+    constructor: Constructor = CONSTRUCTIONS[name]
+    return constructor(**converted(f"construction {name!r}", constructor.parameters, settings))

@@ -51,7 +51,7 @@ class Memoriser:
         return np.asarray(hidden @ self.w)
 
     @property
-    def params(self) -> dict[str, Array]:
+    def parameters(self) -> dict[str, Array]:
         """The weights by name."""
         layers = {"W1": self.W1, "w": self.w}
         return layers if self.W2 is None else {**layers, "W2": self.W2}

@@ -1,12 +1,8 @@
-"""The parity in k neurons of activation z^k (dissertation, §B.4.1, where its existence is stated).
-
-The weights are computed in rational arithmetic and rounded once, to float64. What remains is the cancellation
-in the network itself, which grows with k: about 1e-11 at k = 8, and 1e-7 at k = 16.
-
-Parities written into weights (dissertation, §B.4.1 and Lemma B.4).
+"""Parities written into weights (dissertation, §B.4.1 and Lemma B.4).
 
     parity/one-neuron         one neuron of an oscillating activation
     parity/relu               k+1 ReLUs, or k and an output bias
+    parity/monomial           k neurons of activation z^k
     parity/polynet            a product of k coordinates
     parity/disjoint-polynet   the same, one coordinate from each of k blocks
 
@@ -42,11 +38,14 @@ _ENTRIES = 2**22
 
 @dataclass(frozen=True)
 class ParityTable(Oracle):
-    """multiple · chi_S by counting bits: input r of the cube has x_i = -1 where bit i of r is set."""
+    """multiple · chi_S by counting bits: input r of the cube has x_i = -1 where bit i of r is set.
+
+    The multiple is a number or a vector.
+    """
 
     n: int
     support: tuple[int, ...]
-    multiple: float = 1.0
+    multiple: float | tuple[float, ...] = 1.0
 
     @property
     def exhaustive(self) -> bool:
@@ -64,7 +63,7 @@ class ParityTable(Oracle):
                 bits = random.integers(0, 2, (stop - start, self.n), dtype=np.int8)
             negative = bits[:, list(self.support)].sum(axis=1, dtype=np.int64)
             x = 1.0 - 2.0 * bits.astype(np.float64)
-            yield x, self.multiple * (1.0 - 2.0 * (negative & 1).astype(np.float64))
+            yield x, np.multiply.outer(1.0 - 2.0 * (negative & 1), np.asarray(self.multiple))
 
 
 @construction("parity/one-neuron", source="dissertation, section B.4.1 and Figure B.14")
@@ -229,7 +228,8 @@ def monomial(
     the sum is p exactly when Σ_i u_i b_i^j = m_j := p_{k-j}/C(k,j) for j = 0..k: with M the linear functional
     z^j -> m_j on polynomials, a quadrature of k nodes for M. The first k-1 nodes are free, an even grid of
     the given `spacing` here; with q = ∏_{i<k} (z - b_i) the last is b_k = M(zq)/M(q), and u_i = M(L_i) for
-    the Lagrange polynomials L_i of the nodes.
+    the Lagrange polynomials L_i of the nodes. All this in rational arithmetic, rounded once to float64; what remains is
+    the cancellation in the network itself, which grows with k: about 1e-11 at k = 8, and 1e-7 at k = 16.
     """
     task = parity_task(n, k, support)
     check_open("spacing", spacing, 0)

@@ -1,14 +1,4 @@
-"""Sparse functions of categorical tokens in one attention layer and ReLUs (dissertation, §A.2.4, a sketch).
-
-    x_t = E_{c_t} + v_t,  c_t in {0..M-1};  head h selects the h-th relevant position, as for bits, and
-    V = (Σ_c a_c E_c) e_1ᵀ with a_0 = -1, …, a_{M-1} = 1 equally spaced:  y ≈ (a_{c_i})_{i in I}, γ = 2/(M-1)
-
-The ReLUs memorise M^s points, δ = γ/4. No task of this laboratory has such tokens; the layer is executed by
-`krogh.models.attention`.
-
-What the constructions of sparse functions share: their index set, their oracle, and the norms of their weights.
-
-Sparse Boolean functions in one attention layer and ReLUs (dissertation, Prop. 4.12 and A.18, Lemmas A.22, A.23).
+"""Sparse Boolean functions in one attention layer and ReLUs (dissertation, Prop. 4.12 and A.18, Lemmas A.22, A.23).
 
     sparse/head        what attention alone computes, within γ/4
     sparse/symmetric   any symmetric function of s bits: one head, and ReLUs that memorise s+1 numbers
@@ -20,6 +10,14 @@ Sparse Boolean functions in one attention layer and ReLUs (dissertation, Prop. 4
 A head approximates γ-separated points within γ/4, so the memoriser must repeat a value within δ = γ/4 of its point. The
 source's proofs print δ = γ/8, which is half of what the head may miss by; the variant "printed" has it and fails.
 Bits are b = (1-x)/2; indices start at 0; I is the first s coordinates unless `support` is given.
+
+`categorical_function` does the same for tokens of M kinds (§A.2.4, a sketch):
+
+    x_t = E_{c_t} + v_t,  c_t in {0..M-1};  head h selects the h-th relevant position, as for bits, and
+    V = (Σ_c a_c E_c) e_1ᵀ with a_0 = -1, …, a_{M-1} = 1 equally spaced:  y ≈ (a_{c_i})_{i in I}, γ = 2/(M-1)
+
+The ReLUs memorise M^s points, δ = γ/4. No task of this laboratory has such tokens; the layer is executed by
+`krogh.models.attention`.
 """
 
 from __future__ import annotations
@@ -40,8 +38,9 @@ from krogh.models.attention import AttentionMlp, attend, with_cls
 from krogh.networks.handmade import Array, Construction, Oracle, construction
 from krogh.networks.memoriser import Memoriser, memoriser
 from krogh.networks.parity import ALL_INPUTS, ParityTable
-from krogh.networks.sparse_heads import HeadName, Mode, SparseHead, settings_of, sparse_head
-from krogh.tasks.sparse_boolean import SparseBoolean, bits_of, gate_profile, gate_table, symmetric_table
+from krogh.networks.sparse_heads import HeadName, HeadOptions, Mode, SparseHead, settings_of, sparse_head
+from krogh.tasks.gates import bits_of, gate_profile, gate_table, symmetric_table
+from krogh.tasks.sparse_boolean import SparseBoolean
 from krogh.theory.numerics import double_precision
 from krogh.theory.prediction import Variant, check_variant
 
@@ -112,16 +111,16 @@ def labels(values: ArrayLike) -> Array:
 
 def norms(params: Mapping[str, ArrayLike]) -> dict[str, float]:
     """‖·‖_F of every weight (the largest over heads) and ‖Pᵀ‖_{2,1} = Σ_t ‖P_t‖ of the positions."""
-    found = {}
+    sizes = {}
     for name, value in params.items():
         array = np.asarray(value, np.float64)
         if array.ndim == 3:
-            found[name] = float(np.max(np.linalg.norm(array, axis=(1, 2))))
+            sizes[name] = float(np.max(np.linalg.norm(array, axis=(1, 2))))
         else:
-            found[name] = float(np.linalg.norm(array))
+            sizes[name] = float(np.linalg.norm(array))
     if "P" in params:
-        found["P_21"] = float(np.sum(np.linalg.norm(np.asarray(params["P"], np.float64), axis=1)))
-    return found
+        sizes["P_21"] = float(np.sum(np.linalg.norm(np.asarray(params["P"], np.float64), axis=1)))
+    return sizes
 
 
 EXACT = 1e-10
@@ -150,15 +149,20 @@ def head_alone(
     `krogh.networks.sparse_heads`.
     """
     members = index_set(n, s, support)
-    made = sparse_head(head, n, members, gamma, dimension, heads, mode, strength, basis_seed, exact, increasing)
-    values = made.target(settings_of(len(members)))
+    options = HeadOptions(gamma, dimension, heads, mode, strength, basis_seed, exact, increasing)
+    attention = sparse_head(head, n, members, options)
+    values = attention.target(settings_of(len(members)))
     vector = head in ("det_multi", "train_multi", "bag_vector")
-    model = _network(made, "vector" if vector else "scalar")
+    model = _network(attention, "vector" if vector else "scalar")
     # No label has s values: the task of a vector is a placeholder that says what is read.
     task = SparseBoolean(n, support=members, table="xor" if vector else values[:, 0])
     oracle = SparseTable(n, members, values if vector else values[:, 0])
-    statement = f"|f_tf-head(X(b)) - g(b)| ≤ γ/4 = {made.gamma / 4:.4g} for every b in {{0,1}}^{n}, {_set(members)}"
-    return Construction("sparse/head", task, model, made.params, statement, model.heads, oracle, made.gamma / 4)
+    statement = (
+        f"|f_tf-head(X(b)) - g(b)| ≤ γ/4 = {attention.gamma / 4:.4g} for every b in {{0,1}}^{n}, {_set(members)}"
+    )
+    return Construction(
+        "sparse/head", task, model, attention.parameters, statement, model.heads, oracle, attention.gamma / 4
+    )
 
 
 @construction("sparse/symmetric", source="dissertation, Prop. 4.12, Lemma A.22 (δ repaired)")
@@ -193,9 +197,10 @@ def symmetric(
     count = len(members) + 1
     profile = labels(gate_profile(gate, len(members)) if values is None else _finite(values))  # type: ignore[arg-type]
     require(len(profile) == count, f"a symmetric function of s={count - 1} bits has {count} values; got {len(profile)}")
-    made = sparse_head(head, n, members, gamma, dimension, heads, mode, strength, basis_seed, exact)
+    options = HeadOptions(gamma, dimension, heads, mode, strength, basis_seed, exact)
+    attention = sparse_head(head, n, members, options)
     table = symmetric_table(profile)
-    return _represented("sparse/symmetric", made, profile, table, layers, variant)
+    return _represented("sparse/symmetric", attention, profile, table, layers, variant)
 
 
 @construction("sparse/general", source="dissertation, Prop. 4.12, Lemma A.23 (δ repaired)")
@@ -228,8 +233,9 @@ def general(
     count = 2 ** len(members)
     values = labels(gate_table(gate, len(members)) if table is None else _finite(table))  # type: ignore[arg-type]
     require(len(values) == count, f"a table of s={len(members)} bits has {count} values; got {len(values)}")
-    made = sparse_head(head, n, members, gamma, dimension, heads, mode, strength, basis_seed, exact)
-    return _represented("sparse/general", made, values, values, 3, variant)
+    options = HeadOptions(gamma, dimension, heads, mode, strength, basis_seed, exact)
+    attention = sparse_head(head, n, members, options)
+    return _represented("sparse/general", attention, values, values, 3, variant)
 
 
 @construction("sparse/averaging", source="dissertation, section 4.5")
@@ -239,9 +245,15 @@ def averaging(n: int, dimension: int | None = None) -> Construction:
     f(X(b)) = Σ_t χ_t / (T+1),  as [CLS] is averaged too, and adds 0
     """
     require_integer("n", n, 1)
-    made = sparse_head("det_single", n, tuple(range(n)), dimension=dimension, mode="printed", strength=1.0)
-    params = {**made.params, "Q": np.zeros_like(made.params["Q"]), "K": np.zeros_like(made.params["K"])}
-    model = _network(made, "scalar")
+    attention = sparse_head(
+        "det_single", n, tuple(range(n)), HeadOptions(dimension=dimension, mode="printed", strength=1.0)
+    )
+    params = {
+        **attention.parameters,
+        "Q": np.zeros_like(attention.parameters["Q"]),
+        "K": np.zeros_like(attention.parameters["K"]),
+    }
+    model = _network(attention, "scalar")
     statement = f"f_tf-head(X(b)) = Σ_t (1-2b_t)/{n + 1} for every b in {{0,1}}^{n}"
     task = SparseBoolean(n, 1, table="and")  # a placeholder that says what is read: the mean depends on every bit
     return Construction("sparse/averaging", task, model, params, statement, 1, ContextMean(n))
@@ -271,7 +283,7 @@ def _represented(
     network = memoriser(head.points(), memorised, delta, layers)
     task = SparseBoolean(head.length, support=head.support, table=table)
     model = _network(head, "mlp" if layers == 3 else "two-layer", network)
-    params = {**head.params, **network.params}
+    params = {**head.parameters, **network.parameters}
     statement = f"f_tf+mlp(X(b)) = f(b) for every b in {{0,1}}^{head.length}, {_set(head.support)}"
     oracle = SparseTable(head.length, head.support, table)
     tolerance = EXACT * max(1.0, float(np.max(np.abs(table))))
@@ -280,7 +292,7 @@ def _represented(
 
 def _network(head: SparseHead, readout: str, network: Memoriser | None = None) -> AttentionMlp:
     """The architecture whose weights the head and the memoriser are."""
-    count, dimension, attention = head.params["Q"].shape
+    count, dimension, attention = head.parameters["Q"].shape
     widths = {} if network is None else {"first_hidden": network.W1.shape[1]}
     if network is not None and network.W2 is not None:
         widths["second_hidden"] = network.W2.shape[1]
@@ -303,21 +315,21 @@ class CategoricalFunction:
 
     alphabet: int
     support: tuple[int, ...]
-    params: dict[str, Array]
+    parameters: dict[str, Array]
     network: Memoriser
     gamma: float
 
     def attended(self, tokens: ArrayLike) -> Array:
         """What the s heads put out for rows of tokens in 0..M-1 [batch, n]; shape [batch, s]."""
         words = np.asarray(tokens)
-        whole = words.dtype.kind in "iu" and words.ndim == 2 and words.shape[1] == len(self.params["P"])
+        whole = words.dtype.kind in "iu" and words.ndim == 2 and words.shape[1] == len(self.parameters["P"])
         within = whole and np.all((words >= 0) & (words < self.alphabet))
         require(
-            within, f"tokens are rows of {len(self.params['P'])} integers in 0..{self.alphabet - 1}; got {tokens!r}"
+            within, f"tokens are rows of {len(self.parameters['P'])} integers in 0..{self.alphabet - 1}; got {tokens!r}"
         )
         with double_precision():
-            weights = {name: jnp.asarray(value) for name, value in self.params.items()}
-            rows = jnp.asarray(self.params["E"][words]) + weights["P"][None]
+            weights = {name: jnp.asarray(value) for name, value in self.parameters.items()}
+            rows = jnp.asarray(self.parameters["E"][words]) + weights["P"][None]
             return np.asarray(jax.vmap(lambda row: _heads(weights, row))(rows))
 
     def target(self, tokens: ArrayLike) -> Array:
@@ -336,9 +348,9 @@ def categorical_function(
     require_integer("alphabet", alphabet, 2)
     members = index_set(n, s, support)
     values, M, count = np.asarray(table, np.float64), alphabet, len(members)
-    wanted = (M,) * count
+    shape = (M,) * count
     require(
-        values.shape == wanted, f"a table of s={count} tokens of {M} kinds has the shape {wanted}; got {values.shape}"
+        values.shape == shape, f"a table of s={count} tokens of {M} kinds has the shape {shape}; got {values.shape}"
     )
     d, levels, gamma = n + M + 1, _levels(M), min(1.0, 2 / (M - 1))
     axes = np.eye(d)

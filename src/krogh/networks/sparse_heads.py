@@ -16,15 +16,14 @@ with v_i·u_j = 1[i = j] instead: Σ_j u_j scores every i in I alike and every o
 ρ = sΔ/(1-(s-1)Δ), and R is divided by 1-ρ. Both modes agree at Δ = 0. The mode "printed" also keeps the e_2 in the
 values of det_multi, which makes that head's output 0.
 
-How far a softmax is from its truncation to the largest scores (dissertation, Lemma A.24).
+Every selection by attention here rests on how far a softmax is from its truncation to the largest scores (Lemma A.24):
 
     z_t ≥ R on s kept positions, z_t ≤ 0 on the T - s others;  z' = z with the others at -∞:
     ‖softmax(z') - softmax(z)‖₁ ≤ 2(T-s)/(s e^R) < 2T e^{-R}
 
-Every selection by attention in this folder rests on it. Where [CLS] is one more position there are T + 1 entries,
-and 2T e^{-R} still holds for s ≥ 1.
+Where [CLS] is one more position there are T + 1 entries, and 2T e^{-R} still holds for s ≥ 1.
 
-Attention heads that shatter log2 T sequences: unbounded norms know the context length (dissertation, Prop. 4.8).
+Other heads shatter log2 T sequences: unbounded norms know the context length (dissertation, Prop. 4.8).
 
     x_t^(i) = (cos 2πt/T, sin 2πt/T, bit i of t),   p = log2 T sequences of length T
     head s:  w_QK = T² (cos 2πs/T, sin 2πs/T, 0),  w_V = (0, 0, 1),   f(X) = w_Vᵀ Xᵀ softmax(X w_QK)
@@ -50,11 +49,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import require, require_integer, unknown
-from krogh.models.attention import attention_head
+from krogh.models.attention import RESERVED, attention_head
 from krogh.networks.handmade import Array
-from krogh.tasks.bases import RESERVED, Basis, basis, required_dimension
-from krogh.tasks.shattering import binary_digits, shattering_inputs
-from krogh.theory.numerics import double_precision
+from krogh.networks.head_inputs import Basis, basis, binary_digits, required_dimension, shattering_inputs
+from krogh.theory.numerics import double_precision, softmax
 from krogh.theory.prediction import check_open, is_number
 
 
@@ -65,8 +63,7 @@ def truncated_softmax(scores: ArrayLike, kept: ArrayLike | None = None) -> Array
         mask = np.asarray(kept, bool)
         require(np.all(np.any(mask, axis=-1)), "a softmax needs a position to keep; got none")
         z = np.where(mask, z, -np.inf)
-    weights = np.exp(z - np.max(z, axis=-1, keepdims=True))
-    return np.asarray(weights / np.sum(weights, axis=-1, keepdims=True))
+    return softmax(z)
 
 
 def truncation_deviation(scores: ArrayLike, kept: ArrayLike) -> Array:
@@ -182,7 +179,7 @@ NEEDS_DUAL = ("det_single", "bag_scalar", "bag_vector")
 class SparseHead:
     """Weights that select the bits of `support` among `length`, and what they approximate within `gamma`/4.
 
-    `params` are those of an attention-mlp of this `mapping`, without its ReLUs; `strength` is R, `coherence` the
+    `parameters` are those of an attention-mlp of this `mapping`, without its ReLUs; `strength` is R, `coherence` the
     measured Δ of the positions.
     """
 
@@ -190,7 +187,7 @@ class SparseHead:
     length: int
     support: tuple[int, ...]
     mapping: str
-    params: dict[str, Array]
+    parameters: dict[str, Array]
     gamma: float
     strength: float
     coherence: float
@@ -217,42 +214,47 @@ def settings_of(s: int) -> Array:
     return np.asarray((np.arange(2**s)[:, None] >> np.arange(s)) & 1, np.float64)
 
 
-def sparse_head(
-    head: HeadName,
-    n: int,
-    support: tuple[int, ...],
-    gamma: float | None = None,
-    dimension: int | None = None,
-    heads: int | None = None,
-    mode: Mode = "dual",
-    strength: float | None = None,
-    basis_seed: int = 0,
-    exact: bool | None = None,
-    increasing: bool = False,
-) -> SparseHead:
-    """The head named `head` for the bits of `support` in a context of n.
+@dataclass(frozen=True)
+class HeadOptions:
+    """How a head is written down.
 
-    γ is what the ReLUs that follow need, unless given: min(1, 2/s), 1 or 1/s. The `dimension` of tokens is the least
-    that makes positions exactly orthogonal, unless given; in a smaller one, or with `exact=False`, fixed positions
-    are random signs drawn from `basis_seed`. There may be more `heads` than needed: the others put out 0. `strength`
-    replaces R, and with it the promise. The targets of det_single and train_single decrease in r; `increasing` negates
-    the values.
+    `gamma` is γ, what the ReLUs that follow need unless given: min(1, 2/s), 1 or 1/s. The `dimension` of tokens is the
+    least that makes positions exactly orthogonal, unless given; in a smaller one, or with `exact=False`, fixed
+    positions are random signs drawn from `basis_seed`. There may be more `heads` than needed: the others put out 0.
+    `strength` replaces R, and with it the promise. The targets of det_single and train_single decrease in r;
+    `increasing` negates the values.
     """
+
+    gamma: float | None = None
+    dimension: int | None = None
+    heads: int | None = None
+    mode: Mode = "dual"
+    strength: float | None = None
+    basis_seed: int = 0
+    exact: bool | None = None
+    increasing: bool = False
+
+
+def sparse_head(head: HeadName, n: int, support: tuple[int, ...], options: HeadOptions = HeadOptions()) -> SparseHead:
+    """The head named `head` for the bits of `support` in a context of n."""
+    mode, exact = options.mode, options.exact
     if head not in KINDS:
         raise unknown("head", head, KINDS)
     require(mode in get_args(Mode), f"mode must be 'printed' or 'dual'; got mode={mode!r}")
     kind, s = KINDS[head], len(support)
-    asked = kind.gamma(s) if gamma is None else gamma
-    require(is_number(asked) and 0 < asked <= 1, f"gamma must be a number in (0, 1]; got gamma={gamma!r}")
+    gamma = kind.gamma(s) if options.gamma is None else options.gamma
+    require(is_number(gamma) and 0 < gamma <= 1, f"gamma must be a number in (0, 1]; got gamma={gamma!r}")
     directed = head in ("det_single", "train_single")
-    require(directed or not increasing, f"increasing belongs to det_single and train_single; got head={head!r}")
-    sign = -1.0 if increasing else 1.0
+    require(directed or not options.increasing, f"increasing belongs to det_single and train_single; got head={head!r}")
+    sign = -1.0 if options.increasing else 1.0
     if kind.mapping == "trainable":
-        vectors = _trained(n, support, dimension, kind.vector)
+        vectors = _trained(n, support, options.dimension, kind.vector)
     else:
-        vectors = basis(n, dimension, basis_seed, exact)
+        vectors = basis(n, options.dimension, options.basis_seed, exact)
         require_integer("dimension", vectors.dimension, s)
-    R = _strength(head, n, s, asked, vectors.coherence, mode, exact) if strength is None else strength
+    R = options.strength
+    if R is None:
+        R = _strength(head, n, s, gamma, vectors.coherence, mode, exact)
     check_open("strength", R, 0)
     relevant = vectors.positions[list(support)]
     if mode == "dual" and head in NEEDS_DUAL:
@@ -265,10 +267,10 @@ def sparse_head(
         value = sign * (vectors.tokens[0] - vectors.tokens[1])
         column = 1 if mode == "printed" and head == "det_multi" else 0
         weights = _selecting_weights(keys, value, vectors.cls, R, column)
-    params = {**_with_heads(weights, head, s, heads), "cls": vectors.cls, "P": vectors.positions}
+    params = {**_with_heads(weights, head, s, options.heads), "cls": vectors.cls, "P": vectors.positions}
     if kind.mapping != "bag":
         params["E"] = vectors.tokens
-    return SparseHead(head, n, tuple(support), kind.mapping, params, float(asked), float(R), vectors.coherence, sign)
+    return SparseHead(head, n, tuple(support), kind.mapping, params, float(gamma), float(R), vectors.coherence, sign)
 
 
 def _selecting_weights(keys: Array, value: Array, cls: Array, R: float, column: int) -> dict[str, Array]:

@@ -1,15 +1,16 @@
 """Weights written by hand, in safetensors files that say what they are.
 
 A vector or dense matrix is one tensor under its name; a sparse matrix is three, `NAME.data`, `NAME.indices` and
-`NAME.indptr` (compressed rows). The header's entry "krogh" is JSON: what the writer says of the network, and under
-"matrices" the shapes of the sparse ones.
+`NAME.indptr` (compressed rows). What stands under several names (the same object) is stored once. The header's entry
+"krogh" is JSON: what the writer says of the network, under "matrices" the shapes of the sparse matrices, and under
+"same" the names that stand for another's array.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,39 +27,48 @@ Weights = dict[str, csr_array | NDArray[Any]]
 
 PARTS = ("data", "indices", "indptr")
 UNFIT = (KeyError, IndexError, ValueError, TypeError, AttributeError)
+"""What a header with other contents than were written can lead to, here and where it is read on."""
 
 
-def write_file(path: str | os.PathLike[str], weights: Mapping[str, Any], header: Mapping[str, Any]) -> Path:
-    """Write arrays and sparse matrices; the file appears whole or not at all."""
+def require_writable(path: str | os.PathLike[str]) -> None:
+    """Refuse what names no file, or a file in no folder, before anything is computed for it."""
     target = Path(path)
     names_a_file = target.name not in ("", "..") and not target.is_dir()
     hint = str(target / "weights.safetensors")
     require(names_a_file, f"weights are written to a file; got {str(path)!r} (try {hint!r})")
+    folder = target.parent
+    require(folder.is_dir(), f"the weights cannot be written to {str(target)!r}: no folder {str(folder)!r}")
+
+
+def write_file(path: str | os.PathLike[str], weights: Mapping[str, Any], header: Mapping[str, Any]) -> Path:
+    """Write arrays and sparse matrices; the file appears whole or not at all."""
+    require_writable(path)
+    target = Path(path)
     tensors: dict[str, NDArray[Any]] = {}
     shapes: dict[str, list[int]] = {}
+    same: dict[str, str] = {}
+    first: dict[int, str] = {}
     for name, value in weights.items():
-        if isinstance(value, csr_array):
+        if first.setdefault(id(value), name) != name:
+            same[name] = first[id(value)]
+        elif isinstance(value, csr_array):
             tensors |= {f"{name}.{part}": np.ascontiguousarray(getattr(value, part)) for part in PARTS}
             shapes[name] = [int(size) for size in value.shape]
         else:
             tensors[name] = np.asarray(value, order="C")  # ascontiguousarray would make a scalar a vector
-    described = json.dumps({**header, **({"matrices": shapes} if shapes else {})})
+    notes = {key: value for key, value in (("matrices", shapes), ("same", same)) if value}
+    content = safetensors.numpy.save(tensors, {"krogh": json.dumps({**header, **notes})})
     try:
-        write_atomically(target, safetensors.numpy.save(tensors, {"krogh": described}), parents=False)
+        write_atomically(target, content, parents=False)
     except OSError as cause:
         raise KroghError(f"the weights cannot be written to {str(target)!r}: {cause.strerror}") from None
     return target
 
 
-def read_file(
-    path: str | os.PathLike[str], what: str, kinds: Collection[str], command: str
-) -> tuple[dict[str, Any], Weights]:
-    """The header and the arrays of a file that holds `what`: one of `kinds`, as `command` writes it.
-
-    `UNFIT` are the errors that a header with other contents can lead to, here and where it is read on.
-    """
+def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Weights]:
+    """The header and the arrays of a file; the header is empty where the file has none of ours."""
     source = Path(path)
-    require(source.is_file(), f"no file {str(source)!r} with the weights of a {what}")
+    require(source.is_file(), f"no file {str(source)!r} with weights")
     try:
         with safe_open(source, framework="numpy") as file:
             text = (file.metadata() or {}).get("krogh", "{}")
@@ -69,12 +79,8 @@ def read_file(
         header = json.loads(text)
     except json.JSONDecodeError:
         header = {}
-    kind = header.get("kind") if isinstance(header, dict) else None
-    wanted = " or ".join(map(repr, kinds))
-    require(
-        kind in kinds,
-        f"{str(source)!r} holds no {what}: its header says kind={kind!r} where {wanted} is written by `{command}`",
-    )
+    if not isinstance(header, dict):
+        return {}, tensors
     try:
         return header, _assembled(header, tensors)
     except UNFIT as cause:
@@ -83,14 +89,14 @@ def read_file(
 
 def damaged(path: str | os.PathLike[str], cause: Exception) -> KroghError:
     """A file whose parts do not fit together."""
-    return KroghError(f"{str(path)!r} is damaged: {cause}; compile it again")
+    return KroghError(f"{str(path)!r} is damaged: {cause}; write it again")
 
 
 def require_same_shapes(expected: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """What a header says fixes every name, kind and shape; the values are the file's own."""
     for name in sorted(expected.keys() | given.keys()):
-        wanted, got = (_shape(one[name]) if name in one else None for one in (expected, given))
-        require(wanted == got, f"parameter {name!r} should have the shape {wanted} and has {got}")
+        should, has = (_shape(one[name]) if name in one else None for one in (expected, given))
+        require(should == has, f"parameter {name!r} should have the shape {should} and has {has}")
 
 
 def _shape(value: Any) -> str:
@@ -103,4 +109,5 @@ def _assembled(header: dict[str, Any], tensors: dict[str, NDArray[Any]]) -> Weig
         matrix = csr_array(tuple(tensors.pop(f"{name}.{part}") for part in PARTS), shape=tuple(shape))
         matrix.check_format(full_check=True)
         weights[name] = matrix
-    return weights | tensors
+    weights |= tensors
+    return weights | {name: weights[original] for name, original in header.get("same", {}).items()}

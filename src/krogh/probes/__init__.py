@@ -1,7 +1,7 @@
-"""What is observed: numbers measured on a model while it trains.
+"""What is observed: numbers measured on a model while it trains, and read off trained networks.
 
-A probe lives in one module here and registers itself with `@probe("name")`. The contract is `Probe` in
-`base.py`.
+A probe registers itself with `@probe("name")` and runs while a network trains; the contract is `Probe` in `base.py`,
+and `progress`, `margins` and `spectra` hold probes. `attention` and `features/` read trained weights, in NumPy.
 """
 
 from krogh.probes.base import Moment, Probe, probe

@@ -5,9 +5,8 @@
     efficiency           e_i = E[ψ'(ω_i)]/(γ*‖ω_i‖^ν) ≤ 1, with equality exactly for optimal neurons
 
 ψ' is a neuron's class-weighted margin, its output at the label less its outputs at the wrong labels averaged with
-weights τ (section 7.3.2). For a group the wrong label (ab)c has the weight τ_c of its offset c.
-
-A look at every input of a task, in slices: memory stays bounded however many there are.
+weights τ (section 7.3.2). For a group the wrong label (ab)c has the weight τ_c of its offset c. Inputs are looked at
+in slices: memory stays bounded however many there are.
 """
 
 from __future__ import annotations
@@ -30,6 +29,9 @@ from krogh.training.losses import check_powers, cross_entropy, real
 from krogh.values import AnyArray, data, plain, structure, traced
 
 SLICE = 1024
+LEAST_NORM = 1e-30
+KEPT = 0.1
+"""The share of the largest norm from which on a neuron of a pair network is looked at."""
 
 
 def over_population(task: Task, measure: Callable[[Examples, Bool[Array, " width"]], Any], slice_: int = SLICE) -> Any:
@@ -49,10 +51,6 @@ def over_population(task: Task, measure: Callable[[Examples, Bool[Array, " width
     parts = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[chosen]), raw)
     own = jnp.asarray((rows < size).reshape(slices, width))
     return jax.lax.map(lambda part: measure(task.decode(part[0]), part[1]), (parts, own))
-
-
-LEAST_NORM = 1e-30
-KEPT = 0.1
 
 
 @probe("margin")

@@ -13,8 +13,8 @@ are over the kept neurons, those with a norm of at least a tenth (`kept`) of the
 
 from __future__ import annotations
 
-import abc
-from typing import Any
+import dataclasses
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -51,16 +51,24 @@ def spectrum(
 
 
 class _SpectralProbe(Probe):
-    """What the probes of spectra share."""
+    """What the probes of spectra share: parts are frequencies of Z_n, or those of `kernels` where they are given."""
 
-    @abc.abstractmethod
-    def parts(self, task: GroupComposition) -> Float[AnyArray, "parts n"]:
-        """The kernels κ_R."""
+    prefix: ClassVar[str]
+    """What the columns' names begin with."""
 
     @property
-    @abc.abstractmethod
+    def given(self) -> Float[AnyArray, "parts n"] | None:
+        """The kernels κ_R that the probe was given."""
+        return getattr(self, "kernels", None)
+
+    @property
     def first(self) -> int:
         """The first part that may dominate a neuron: frequency 0 is not one of the source's frequencies."""
+        return 1 if self.given is None else 0
+
+    def parts(self, task: GroupComposition) -> Float[AnyArray, "parts n"]:
+        """The kernels κ_R."""
+        return frequency_kernels(task.order) if self.given is None else self.given
 
     def powers(self, moment: Moment) -> Float[Array, "layers width parts"]:
         """P_R of the rows of U, V and W."""
@@ -83,6 +91,13 @@ class _SpectralProbe(Probe):
         unit = np.arange(group.order) == group.identity
         whole = bool(np.allclose(kernels.sum(axis=0), unit, atol=1e-3))
         require(whole, f"kernels must add up to 1 at the identity of {group.name}, element {group.identity}, and to 0")
+        if self.given is None:
+            check_cyclic(self.kind, task)
+
+    @classmethod
+    def example(cls) -> Any:
+        named = any(field.name == "kernels" for field in dataclasses.fields(cls))
+        return cls(frequency_kernels(GroupComposition.example().order)) if named else cls()
 
 
 def _kernels(given: Any) -> Any:
@@ -96,11 +111,6 @@ class _LargestPower(_SpectralProbe):
     neurons; the share of kept neurons whose u, v and w have the same dominant part; how many are kept."""
 
     kept: Float[AnyArray, ""]
-
-    @property
-    @abc.abstractmethod
-    def prefix(self) -> str:
-        """What the columns' names begin with."""
 
     def columns(self, task: Task) -> tuple[str, ...]:
         measures = [f"{measure}_{layer.lower()}" for measure in ("power", "median") for layer in LAYERS]
@@ -128,17 +138,9 @@ class FourierPower(_LargestPower):
     kept: Float[AnyArray, ""] = data(default=KEPT)
 
     prefix = "fourier"
-    first = 1
 
     def __check_init__(self) -> None:
         check_share(self.kept)
-
-    def parts(self, task: GroupComposition) -> Float[AnyArray, "parts n"]:
-        return frequency_kernels(task.order)
-
-    def check(self, task: Task, model: Model) -> None:
-        super().check(task, model)
-        check_cyclic(self.kind, task)
 
 
 @probe("irrep-power")
@@ -152,18 +154,10 @@ class IrrepPower(_LargestPower):
     kept: Float[AnyArray, ""] = data(default=KEPT)
 
     prefix = "irrep"
-    first = 0
 
     def __init__(self, kernels: Any, kept: Any = KEPT):
         self.kernels, self.kept = _kernels(kernels), kept
         check_share(self.kept)
-
-    def parts(self, task: GroupComposition) -> Float[AnyArray, "parts n"]:
-        return self.kernels
-
-    @classmethod
-    def example(cls) -> IrrepPower:
-        return cls(frequency_kernels(GroupComposition.example().order))
 
 
 class _PerPart(_SpectralProbe):
@@ -171,18 +165,6 @@ class _PerPart(_SpectralProbe):
     power of u, v and w together is."""
 
     kernels: Float[AnyArray, "parts n"] | None
-
-    @property
-    @abc.abstractmethod
-    def prefix(self) -> str:
-        """What the columns' names begin with."""
-
-    @property
-    def first(self) -> int:
-        return 1 if self.kernels is None else 0
-
-    def parts(self, task: GroupComposition) -> Float[AnyArray, "parts n"]:
-        return frequency_kernels(task.order) if self.kernels is None else self.kernels
 
     def columns(self, task: Task) -> tuple[str, ...]:
         if self.kernels is None:
@@ -196,11 +178,6 @@ class _PerPart(_SpectralProbe):
         parts = jnp.arange(self.first, powers.shape[1])
         own = self.dominant(powers)[:, None] == parts[None, :]
         return jnp.sum(jnp.where(own, weight[:, None], 0), axis=0)
-
-    def check(self, task: Task, model: Model) -> None:
-        super().check(task, model)
-        if self.kernels is None:
-            check_cyclic(self.kind, task)
 
 
 @probe("neuron-shares")
@@ -219,10 +196,6 @@ class NeuronShares(_PerPart):
         weight = neuron_norms(moment.model.neurons(moment.params), 2.0, float(moment.model.homogeneity))
         return self.added(moment, weight) / jnp.maximum(jnp.sum(weight), LEAST_NORM)
 
-    @classmethod
-    def example(cls) -> NeuronShares:
-        return cls(frequency_kernels(GroupComposition.example().order))
-
 
 @probe("neuron-counts")
 class NeuronCounts(_PerPart):
@@ -240,10 +213,6 @@ class NeuronCounts(_PerPart):
     def measure(self, moment: Moment) -> Float[Array, " columns"]:
         assert isinstance(moment.model, PairNetwork)
         return self.added(moment, kept_neurons(moment.model, moment.params, self.kept).astype(jnp.float32))
-
-    @classmethod
-    def example(cls) -> NeuronCounts:
-        return cls(frequency_kernels(GroupComposition.example().order))
 
 
 def check_cyclic(name: str, task: Task) -> None:

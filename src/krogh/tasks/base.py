@@ -1,12 +1,11 @@
-"""Tasks whose labels are class numbers: a prediction is one logit per class, and the largest decides.
+"""What every task provides, and what those share whose labels are class numbers.
 
-Where a task labels every position of a sequence, labels are [batch, positions] and logits [batch, positions, classes].
+A task draws examples on the device from a key, in a compact *raw* form (packed bits, token ids), and decodes raw
+examples into what a model reads. The two are apart so that a round of many batches can be drawn at once, and a finite
+sample can be kept, at a bit per sign.
 
-What every task provides.
-
-A task draws examples on the device from a key, in a compact *raw* form (packed bits, token ids), and
-decodes raw examples into what a model reads. The two are apart so that a round of many batches can be
-drawn at once, and a finite sample can be kept, at a bit per sign.
+Bases that do most of the work: `BooleanTask` (a sign of n uniform signs) in `boolean.py`, and `SymbolTask` (a class of
+n uniform symbols) in `symbols.py`; a new task of theirs is its truth alone.
 """
 
 from __future__ import annotations
@@ -15,8 +14,10 @@ import abc
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
+from krogh.errors import KroghError
 from krogh.registry import TASKS
 from krogh.values import AnyArray, Value, check_fields
 
@@ -78,21 +79,22 @@ class Task(Value):
         """Refuse a size of a finite sample with which the task cannot be served."""
 
     @property
-    @abc.abstractmethod
     def population_size(self) -> int | None:
         """How many distinct inputs there are, or None where they cannot be listed."""
+        return None
 
-    @abc.abstractmethod
     def population(self) -> Raw:
         """Every input once, as noiseless raw examples, all equally likely."""
+        name = self.kind or type(self).__name__
+        raise KroghError(f"the inputs of the task {name!r} cannot be listed (use a sample instead)")
 
-    @abc.abstractmethod
     def limits(self) -> dict[str, float]:
         """What is known beforehand: samples and queries that any learner needs."""
+        return {}
 
-    @abc.abstractmethod
     def baselines(self) -> dict[str, float]:
         """What simple learners achieve: guessing, random search, elimination."""
+        return {}
 
     @classmethod
     @abc.abstractmethod
@@ -129,9 +131,10 @@ def margins(logits: Float[Array, "*batch classes"], label: Int[Array, "*batch"])
 
 
 class ClassificationTask(Task):
-    """A task with labels 0..classes-1, judged by the largest logit.
+    """A task with labels 0..classes-1: a prediction is one logit per class, and the largest decides.
 
-    The error of a sequence is the share of its positions that are wrong, a number in [0, 1].
+    Where every position of a sequence has a label, labels are [batch, positions] and logits [batch, positions,
+    classes]; the error of a sequence is the share of its positions that are wrong, a number in [0, 1].
     """
 
     @property
@@ -149,5 +152,9 @@ class ClassificationTask(Task):
         mistakes = 1.0 - (margins(prediction, truth) > 0).astype(jnp.float32)
         return jnp.mean(mistakes, axis=tuple(range(1, mistakes.ndim))) if mistakes.ndim > 1 else mistakes
 
-    def limits(self) -> dict[str, float]:
-        return {}
+    def baselines(self) -> dict[str, float]:
+        """The accuracy of always giving the most frequent label, where all inputs can be listed."""
+        if self.population_size is None:
+            return {}
+        labels = np.ravel(self.decode(self.population()).truth)
+        return {"guessing_accuracy": float(np.bincount(labels).max()) / labels.size}

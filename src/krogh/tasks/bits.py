@@ -1,17 +1,13 @@
-"""Biased bits, packed: 32 independent bits to a word, each 1 with a probability that is data.
+"""32-bit words of random bits: signs packed into them, bits of any bias, and a hash.
 
-A comparison of one random number per bit with the bias would cost 32 random words for 32 bits; a word per binary
-digit of the bias costs 24, needs no unpacking, and is exact to the last digit.
+Bit 1 stands for the sign -1. Drawing words and unpacking them costs a thirty-second of the random numbers that a draw
+per sign would, and a parity is the popcount of a masked word. Bits of any bias cost 24 words for 32 of them, one per
+binary digit of the bias, where a comparison of a random number per bit would cost 32; they need no unpacking and are
+exact to the last digit.
 
-A hash of 32-bit words, for random decisions that are counted off rather than drawn.
-
-A keyed permutation of a sample and the masks of dropout need many random words that depend on a position alone;
-a finaliser costs a fraction of a counter-based generator and is good enough for both.
-
-Random signs as packed bits: 32 signs to a word, bit 1 standing for -1.
-
-Drawing words and unpacking them costs a thirty-second of the random numbers that a draw per sign would,
-and a parity is the popcount of a masked word.
+The hash is for random decisions that are counted off rather than drawn: a keyed permutation of a sample and the masks
+of dropout need many random words that depend on a position alone, and a finaliser costs a fraction of a counter-based
+generator and is good enough for both.
 """
 
 from __future__ import annotations
@@ -23,33 +19,10 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 
 from krogh.values import AnyArray
 
-GOLDEN = 0x9E3779B9
-
-
-def mixed(word: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
-    """A 32-bit finaliser (murmur3's): every input bit reaches every output bit."""
-    word = (word ^ (word >> jnp.uint32(16))) * jnp.uint32(0x85EBCA6B)
-    word = (word ^ (word >> jnp.uint32(13))) * jnp.uint32(0xC2B2AE35)
-    return word ^ (word >> jnp.uint32(16))
-
-
-def stream(
-    seed: UInt32[Array, ""], shape: tuple[int, ...], order: tuple[int, ...] | None = None
-) -> UInt32[Array, "*shape"]:
-    """Words of `shape` that depend on `seed` and on their place (see `places`); seeds should themselves be mixed."""
-    return mixed(places(shape, order) ^ seed)
-
-
-def places(shape: tuple[int, ...], order: tuple[int, ...] | None = None) -> UInt32[Array, "*shape"]:
-    """The number of each place of an array of `shape`, counted in row-major order of its axes taken in `order`."""
-    number, stride = jnp.zeros(shape, jnp.uint32), 1
-    for axis in reversed(order or range(len(shape))):
-        number = number + jnp.uint32(stride) * jax.lax.broadcasted_iota(jnp.uint32, shape, axis)
-        stride *= shape[axis]
-    return number
-
-
 WORD = 32
+DIGITS = 24  # binary digits of the bias that are kept: all that a float32 has between 1/2 and 1
+DIGIT_STREAM = 2  # streams below are the words themselves and label noise
+GOLDEN = 0x9E3779B9
 
 
 def words(n: int) -> int:
@@ -85,10 +58,6 @@ def cube(n: int) -> UInt32[np.ndarray, "size words"]:
     return np.arange(2**n, dtype=np.uint32)[:, None]
 
 
-DIGITS = 24  # binary digits of the bias that are kept: all that a float32 has between 1/2 and 1
-DIGIT_STREAM = 2  # streams below are the words themselves and label noise
-
-
 def biased(
     key: PRNGKeyArray, words: UInt32[Array, "size words"], bias: Float[AnyArray, ""]
 ) -> UInt32[Array, "size words"]:
@@ -111,3 +80,26 @@ def biased(
 
     so_far = jax.lax.fori_loop(0, DIGITS - 1, step, jnp.zeros_like(words))
     return combined(jnp.int32(DIGITS - 1), so_far, words)
+
+
+def mixed(word: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
+    """A 32-bit finaliser (murmur3's): every input bit reaches every output bit."""
+    word = (word ^ (word >> jnp.uint32(16))) * jnp.uint32(0x85EBCA6B)
+    word = (word ^ (word >> jnp.uint32(13))) * jnp.uint32(0xC2B2AE35)
+    return word ^ (word >> jnp.uint32(16))
+
+
+def stream(
+    seed: UInt32[Array, ""], shape: tuple[int, ...], order: tuple[int, ...] | None = None
+) -> UInt32[Array, "*shape"]:
+    """Words of `shape` that depend on `seed` and on their place (see `places`); seeds should themselves be mixed."""
+    return mixed(places(shape, order) ^ seed)
+
+
+def places(shape: tuple[int, ...], order: tuple[int, ...] | None = None) -> UInt32[Array, "*shape"]:
+    """The number of each place of an array of `shape`, counted in row-major order of its axes taken in `order`."""
+    number, stride = jnp.zeros(shape, jnp.uint32), 1
+    for axis in reversed(order or range(len(shape))):
+        number = number + jnp.uint32(stride) * jax.lax.broadcasted_iota(jnp.uint32, shape, axis)
+        stride *= shape[axis]
+    return number

@@ -6,14 +6,16 @@ class SparseMajority(BooleanTask):
 """
 
 import abc
+import operator
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from equinox import AbstractVar
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, UInt32
 
-from krogh.errors import require
+from krogh.errors import KroghError, require
 from krogh.tasks import bits as signs
 from krogh.tasks.base import Examples, Task
 from krogh.values import AnyArray
@@ -27,6 +29,30 @@ class Packed(NamedTuple):
 
     bits: UInt32[AnyArray, "size words"]
     noise: UInt32[AnyArray, " size"] | None
+
+
+def listed_cube(n: int) -> UInt32[np.ndarray, "size words"]:
+    """Every input of n signs, packed; refused where they are too many."""
+    require(n <= MAX_ENUMERATION, f"the cube can be listed for n ≤ {MAX_ENUMERATION}; got n={n} (use a sample instead)")
+    return signs.cube(n)
+
+
+def whole_numbers(name: str, given: Any) -> list[int]:
+    """A list of integers; refused otherwise."""
+    try:
+        return [operator.index(index) for index in np.asarray(given, object).ravel()]
+    except TypeError:
+        raise KroghError(f"{name} must be a list of integers; got {given!r}") from None
+
+
+def support_indices(support: Any, n: int, **size: int) -> list[int]:
+    """The indices of a support, as given; `size` names and says how many different ones of 0..n-1 there must be."""
+    indices = whole_numbers("support", support)
+    ((letter, count),) = size.items()
+    require(len(indices) == count, f"support must have {letter}={count} indices; got {indices}")
+    require(len(set(indices)) == count, f"support must not repeat an index; got {indices}")
+    require(all(0 <= index < n for index in indices), f"support must lie in 0..{n - 1}; got {indices}")
+    return indices
 
 
 class BooleanTask(Task):
@@ -73,14 +99,7 @@ class BooleanTask(Task):
         return 2**self.n if self.n <= MAX_ENUMERATION else None
 
     def population(self) -> Packed:
-        require(
-            self.population_size,
-            f"the cube can be listed for n ≤ {MAX_ENUMERATION}; got n={self.n} (use a sample instead)",
-        )
-        return Packed(signs.cube(self.n), None)
-
-    def limits(self) -> dict[str, float]:
-        return {}
+        return Packed(listed_cube(self.n), None)
 
     def baselines(self) -> dict[str, float]:
         return {"guessing_accuracy": 0.5}

@@ -70,10 +70,6 @@ class GroupComposition(ClassificationTask):
     def population(self) -> Int[np.ndarray, " size"]:
         return np.arange(self.order**2, dtype=np.int32)
 
-    def baselines(self) -> dict[str, float]:
-        """The accuracy of always answering with the most frequent label: 1/n for a group."""
-        return {"guessing_accuracy": float(np.bincount(np.ravel(self.table)).max()) / self.order**2}
-
     def group(self) -> Group:
         """The table as a group, its laws checked."""
         return from_table(np.asarray(self.table), name=self.name)

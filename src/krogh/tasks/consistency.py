@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from krogh.errors import require, require_integer
 from krogh.tasks import bits as signs
-from krogh.tasks import sparse_boolean as gates
+from krogh.tasks.gates import as_labels, balancing_bias
 from krogh.values import AnyArray
 
 CANDIDATES = 128
@@ -43,7 +43,7 @@ def consistent_sets(
     """
     bits, labels = np.asarray(x) < 0, np.asarray(y, np.float64)
     require_integer("s", s, 1, bits.shape[1])
-    values, real = gates.as_labels(table)
+    values, real = as_labels(table)
     require(values.shape == (2**s,), f"the table of s={s} bits lists {2**s} values; got shape {list(values.shape)}")
     if not real and set(labels.tolist()) <= {0.0, 1.0}:
         labels = 2 * labels - 1
@@ -132,7 +132,7 @@ def unique_probability(n: int, s: int, m: int, draws: int = 100, seed: int = 0) 
         require_integer(name, number, 1)
     require(s <= n, f"s must be at most n={n}; got s={s} (try s={n})")
     random = np.random.default_rng([seed, n, s, m])
-    bias = gates.balancing_bias("and", s)
+    bias = balancing_bias("and", s)
     return sum(_alone(random.random((m, n)) < bias, s) for _ in range(draws)) / draws
 
 

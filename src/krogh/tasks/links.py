@@ -96,25 +96,33 @@ def unit_vector(dimension: int, seed: int = 0) -> Float[np.ndarray, " d"]:
     return (drawn / np.linalg.norm(drawn)).astype(np.float32)
 
 
-def _check_direction(u: Any) -> None:
-    shaped = traced(u) or (np.ndim(u) == 1 and np.size(u) > 0)
-    require(shaped, f"u must be a vector of the tokens' dimension; got shape {list(np.shape(u))}")
-
-
-def _check_dimension(u: Any, d: int) -> None:
-    length = np.shape(u)[-1]
-    require(length == d, f"u must have the tokens' dimension {d}; got {length} entries (try unit_vector({d}))")
-
-
-class LinearLink(Link):
-    """g(x) = ⟨u, x⟩ of one token (q = 1)."""
+class DirectionLink(Link):
+    """g(x_1..x_q) = ⟨u, (1/q) Σ_j x_j⟩ for a direction u; what the linear links share."""
 
     u: Float[AnyArray, " d"] = data()
 
-    kind = "linear"
-
     def __check_init__(self) -> None:
-        _check_direction(self.u)
+        shaped = traced(self.u) or (np.ndim(self.u) == 1 and np.size(self.u) > 0)
+        require(shaped, f"u must be a vector of the tokens' dimension; got shape {list(np.shape(self.u))}")
+
+    def check(self, q: int, d: int) -> None:
+        length = np.shape(self.u)[-1]
+        require(length == d, f"u must have the tokens' dimension {d}; got {length} entries (try unit_vector({d}))")
+
+    def two_layer(self, q: int, d: int) -> TwoLayer:
+        """a = (1, -1), W = [w; -w] with w = q copies of u/q, b = 0: r_a = 2, and r_w = ‖u‖ for q = 1."""
+        self.check(q, d)
+        row = np.tile(np.asarray(self.u, np.float64) / q, q)
+        return TwoLayer(np.array([1.0, -1.0]), np.stack([row, -row]), np.zeros(2))
+
+    def slot_moments(self, q: int, d: int) -> SlotMoments:
+        return SlotMoments(1.0 / q, float(np.sum(np.asarray(self.u, np.float64) ** 2)), 0.0)
+
+
+class LinearLink(DirectionLink):
+    """g(x) = ⟨u, x⟩ of one token (q = 1)."""
+
+    kind = "linear"
 
     def __call__(self, values: Float[AnyArray, "*batch q d"]) -> Float[Array, "*batch"]:
         values = jnp.asarray(values)
@@ -122,43 +130,17 @@ class LinearLink(Link):
 
     def check(self, q: int, d: int) -> None:
         require(q == 1, f"a linear link reads one token; got sparsity={q} (MeanLink averages several)")
-        _check_dimension(self.u, d)
-
-    def two_layer(self, q: int, d: int) -> TwoLayer:
-        """a = (1, -1), W = [u; -u], b = 0: r_a = 2 and r_w = ‖u‖."""
-        self.check(q, d)
-        u = np.asarray(self.u, np.float64)
-        return TwoLayer(np.array([1.0, -1.0]), np.stack([u, -u]), np.zeros(2))
-
-    def slot_moments(self, q: int, d: int) -> SlotMoments:
-        return SlotMoments(1.0, float(np.sum(np.asarray(self.u, np.float64) ** 2)), 0.0)
+        super().check(q, d)
 
 
-class MeanLink(Link):
+class MeanLink(DirectionLink):
     """g(x_1..x_q) = ⟨u, (1/q) Σ_j x_j⟩ (the sparse averaging of Sanford et al., read out along u)."""
 
-    u: Float[AnyArray, " d"] = data()
-
     kind = "mean"
-
-    def __check_init__(self) -> None:
-        _check_direction(self.u)
 
     def __call__(self, values: Float[AnyArray, "*batch q d"]) -> Float[Array, "*batch"]:
         values = jnp.asarray(values)
         return jnp.einsum("...d,d->...", values.mean(axis=-2), _read(self.u, values), precision=EXACT)
-
-    def check(self, q: int, d: int) -> None:
-        _check_dimension(self.u, d)
-
-    def two_layer(self, q: int, d: int) -> TwoLayer:
-        """As the linear link, on q copies of u/q."""
-        self.check(q, d)
-        row = np.tile(np.asarray(self.u, np.float64) / q, q)
-        return TwoLayer(np.array([1.0, -1.0]), np.stack([row, -row]), np.zeros(2))
-
-    def slot_moments(self, q: int, d: int) -> SlotMoments:
-        return SlotMoments(1.0 / q, float(np.sum(np.asarray(self.u, np.float64) ** 2)), 0.0)
 
 
 class CentredSquareLink(Link):

@@ -1,17 +1,13 @@
-"""Sparse parity as two classes, on the whole cube (dissertation, section 7.5).
-
-x ∈ {±1}^n, y = ∏_{j in S} x_j; class 0 is y = +1 and class 1 is y = -1. The parity of one logit is in `parity.py`.
-
-Sparse parities: chi_S(x) = ∏_{i in S} x_i of uniform signs x (dissertation, §5.2, §B.1.1).
+"""Sparse parities: chi_S(x) = ∏_{i in S} x_i of uniform signs x (dissertation, §5.2, §7.5, §B.1.1).
 
 parity             any support S, label noise p (§B.3.6)
 disjoint-parity    one relevant coordinate in each of k blocks (§5.4.2)
 parity-control     labels are coin flips, evaluation is on chi_S (Figure 5.3 right)
+parity-classes     two logits in place of one: class 0 is chi_S = +1, class 1 is chi_S = -1 (section 7.5)
 """
 
 import abc
 import math
-import operator
 from typing import Any
 
 import jax
@@ -20,10 +16,10 @@ import numpy as np
 from equinox import AbstractVar
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 
-from krogh.errors import KroghError, require, require_integer
+from krogh.errors import require, require_integer
 from krogh.tasks import bits as signs
 from krogh.tasks.base import ClassificationTask, Examples, Task, task
-from krogh.tasks.boolean import MAX_ENUMERATION, BooleanTask
+from krogh.tasks.boolean import BooleanTask, listed_cube, support_indices, whole_numbers
 from krogh.values import AnyArray, data, replaced, structure, traced
 
 
@@ -95,22 +91,8 @@ def _check_noise(noise: Any, noisy: bool) -> None:
     require(noisy or number == 0.0, f"noisy=False leaves the noise out; got noise={noise}")
 
 
-def _indices(name: str, given: Any) -> list[int]:
-    try:
-        return [operator.index(index) for index in np.asarray(given, object).ravel()]
-    except TypeError:
-        raise KroghError(f"{name} must be a list of integers; got {given!r}") from None
-
-
 def _checked_support(support: Any, n: int, k: int) -> Any:
-    if traced(support):
-        return support
-    indices = _indices("support", support)
-    require(len(indices) == k, f"support must have k={k} indices; got {indices}")
-    require(len(set(indices)) == k, f"support must not repeat an index; got {indices}")
-    outside = [index for index in indices if not 0 <= index < n]
-    require(not outside, f"support must lie in 0..{n - 1}; got {indices}")
-    return np.sort(np.asarray(indices, np.int32))
+    return support if traced(support) else np.sort(np.asarray(support_indices(support, n, k=k), np.int32))
 
 
 @task("parity")
@@ -169,7 +151,7 @@ class DisjointParity(AbstractParity):
         require(n % k == 0, f"k must divide n for disjoint blocks; got n={n}, k={k} (try n={nearest})")
         self.n, self.k, self.noisy, block = n, k, noisy, n // k
         if choice is not None:
-            places = _indices("choice", choice)
+            places = whole_numbers("choice", choice)
             inside = len(places) == k and all(0 <= place < block for place in places)
             require(inside, f"choice must hold k={k} places in 0..{block - 1}; got {places}")
             support = np.arange(k) * block + np.asarray(places)
@@ -251,12 +233,10 @@ class ParityClasses(ClassificationTask):
 
     @property
     def population_size(self) -> int | None:
-        return 2**self.n if self.n <= MAX_ENUMERATION else None
+        return Parity(self.n, self.k).population_size
 
     def population(self) -> UInt32[np.ndarray, "size words"]:
-        listable = self.population_size
-        require(listable, f"the cube can be listed for n ≤ {MAX_ENUMERATION}; got n={self.n} (use a sample instead)")
-        return signs.cube(self.n)
+        return listed_cube(self.n)
 
     def limits(self) -> dict[str, float]:
         """As for one logit: samples ~ log2 C(n, k), statistical queries ~ C(n, k)."""

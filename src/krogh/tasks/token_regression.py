@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from krogh.errors import KroghError, require, require_integer, unknown
+from krogh.errors import require, require_integer, unknown
 from krogh.tasks.base import Examples, Task, task
 from krogh.tasks.codes import checked_codes, paper_dimension, require_distinct, sign_codes
 from krogh.tasks.links import LinearLink, Link, unit_vector
@@ -181,13 +181,6 @@ class TokenRegression(Task):
     ) -> Float[Array, " batch"]:
         """The mean over positions of (ŷ_i - y_i)²."""
         return jnp.mean((prediction - truth) ** 2, axis=-1)
-
-    @property
-    def population_size(self) -> int | None:
-        return None
-
-    def population(self) -> Prompts:
-        raise KroghError("the prompts of token regression are a continuum and cannot be listed (use a sample instead)")
 
     def limits(self) -> dict[str, float]:
         """A linear function of q tokens has q·d unknowns: as many labels, of which a prompt holds one or N."""

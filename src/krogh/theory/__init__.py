@@ -6,7 +6,10 @@
     tokens/     token regression: what Transformers, recurrent and feedforward networks need
     programs/   all-layer margins, and the samples that they ask for
 
-A prediction is made with the decorator of `krogh.theory.prediction` and registers itself. All computes in float64.
+    numerics    logarithms of counts, softmax, norms, float64 in JAX
+    prediction  what a prediction is, and what it checks of its settings
+
+A function becomes a prediction by the decorator `prediction`, which registers it. All computes in float64.
 """
 
 from krogh.signature import REQUIRED

@@ -1,55 +1,119 @@
-"""Operator norms from above: what a certificate may use where the largest singular value itself is out of reach.
+"""Numbers that theory, networks and probes compute alike: logarithms of counts, softmax, norms; NumPy and float64.
 
-Matrices whose rows or columns share no place, and small ones, have theirs computed, and rounded up. For large sparse
-ones, with |A| the matrix of magnitudes,
+    counts     log C(n, k) and its like without overflow, in natural logarithms
+    attention  softmax, and RowSoftmax(Z W_Q (X W_K)^T) X W_V (in JAX, where it trains: `krogh.models.attention.attend`)
+    norms      ||M||_{p,q} = the q-norm of the vector of the p-norms of M's columns, and the spectral norm; on the last
+               two axes, leading axes (heads, layers) are kept. Rows of X are tokens, so that the largest token norm is
+               ||X^T||_{2,inf}, and sums of row norms of W are ||W^T||_{2,1} (dissertation, sections 4.2 and A.1.7)
+    sparse     operator norms of large sparse matrices: as they are, and from above for certificates
+
+A certificate needs upper bounds, and iterative estimates of singular values (Lanczos) come from below. Matrices whose
+rows or columns share no place, and small ones, have their norm computed, and rounded up. For large sparse ones, with
+|A| the matrix of magnitudes,
 
     ‖A‖² ≤ ‖|A|‖² = ρ(|A|ᵀ|A|) ≤ max_i (|A|ᵀ|A| x)_i / x_i        for every x > 0 (Collatz and Wielandt),
 
 and power iteration makes x good. It is the norm itself in the limit where the signs of A are those of its rows or
-columns, as in a layer of gates. Iterative estimates of singular values (Lanczos) come from below and would not do.
-
-float64 in JAX: constructions, margins and certificates compute in it, training does not.
-
-Norms of weight matrices and of tokens, with the convention of the capacity bounds, in float64.
-
-    ||M||_{p,q} = the q-norm of the vector of the p-norms of M's columns
-
-Rows of X are tokens, so that the largest token norm is ||X^T||_{2,inf}, and sums of row norms of W are
-||W^T||_{2,1}. Every norm works on the last two axes; leading axes (heads, layers) are kept.
-Source: dissertation, sections 4.2 and A.1.7.
+columns, as in a layer of gates.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-import jax
 import numpy as np
 import scipy.sparse as sparse
+import scipy.special
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.linalg import svds
 
 from krogh.errors import require
 
+Array = NDArray[np.float64]
+
+SMALL = 256
+"""Sparse matrices with at most so many rows or columns have their singular values computed densely."""
+ROUNDS = 200
+"""Of power iteration."""
+_SAFE = 1 + 1e-10
+"""More than the rounding errors of what is computed here."""
+
 
 def double_precision() -> AbstractContextManager[Any]:
-    """float64 in JAX for the length of a block; the name of the context changed in JAX 0.8."""
-    if hasattr(jax, "enable_x64"):
+    """float64 in JAX for the length of a block: constructions, margins and certificates need it, training does not."""
+    import jax  # predictions need NumPy alone
+
+    if hasattr(jax, "enable_x64"):  # the name of the context since JAX 0.8
         return jax.enable_x64(True)
     from jax.experimental import enable_x64  # type: ignore[attr-defined]
 
     return enable_x64()
 
 
-Array = NDArray[np.float64]
+def log_binomial(n: int, k: int) -> float:
+    """log C(n, k), without overflow."""
+    fewer = min(k, n - k)
+    if fewer <= 1000:  # log-gamma would lose digits to cancellation where n is large and k is not
+        return math.fsum(math.log((n - i) / (i + 1)) for i in range(fewer))
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+
+
+def log_central_binomial(half: int) -> float:
+    """log of 2^(-2m) C(2m, m) for m = `half`: the chance that 2m fair coins tie."""
+    if half <= 500:
+        return math.log(math.comb(2 * half, half)) - 2 * half * math.log(2)
+    return -0.5 * math.log(math.pi * half) - 1 / (8 * half) + 1 / (192 * half**3) - 1 / (640 * half**5)
+
+
+def binary_entropy(p: float) -> float:
+    """-p log2 p - (1-p) log2 (1-p), in bits."""
+    return float(scipy.special.entr(p) + scipy.special.entr(1 - p)) / math.log(2)
+
+
+def exp_or_inf(logarithm: float) -> float:
+    """exp, with infinity instead of an error where a float cannot hold the result."""
+    return math.exp(logarithm) if logarithm < 709 else math.inf
+
+
+def ceil_or_inf(value: float) -> float | int:
+    """The least whole number not below `value`; infinity stays infinity."""
+    return math.ceil(value) if math.isfinite(value) else math.inf
+
+
+def least_integer(holds: Callable[[int], bool], start: int = 1, most: int = 2**200) -> float | int:
+    """The least whole number from `start` on that a condition holds for, given that it stays true once true.
+
+    Found by bisection; infinite where it is beyond `most`.
+    """
+    low, high = start - 1, start
+    while not holds(high):
+        low, high = high, 8 * high
+        if high > most:
+            return math.inf
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def softmax(scores: ArrayLike) -> Array:
+    """Softmax over the last axis, shifted by the largest score so that nothing overflows."""
+    return np.asarray(scipy.special.softmax(np.asarray(scores, np.float64), axis=-1))
+
+
+def attend(queries: Array, tokens: Array, W_Q: Array, W_K: Array, W_V: Array) -> Array:
+    """RowSoftmax(Z W_Q (X W_K)^T) X W_V for rows Z [rows, d] and tokens X [T, d]; [rows, k]."""
+    return softmax(queries @ W_Q @ (tokens @ W_K).T) @ (tokens @ W_V)
 
 
 def mixed_norm(matrix: ArrayLike, p: float, q: float) -> Array:
     """||M||_{p,q}: the q-norm, across columns, of the p-norm within each column; shape = leading axes.
 
-    `numpy.inf` is the largest entry. ||W||_{2,1} sums column norms, ||J||_{1,1} sums absolute entries.
+    `numpy.inf` is the largest entry. ||W||_{2,1} sums column norms, ||W||_{2,2} is Frobenius' norm, ||J||_{1,1} sums
+    absolute entries.
     """
     values = _matrix(matrix)
     for name, order in (("p", p), ("q", q)):
@@ -61,11 +125,6 @@ def mixed_norm(matrix: ArrayLike, p: float, q: float) -> Array:
 def spectral_norm(matrix: ArrayLike) -> Array:
     """||M||: the largest singular value; shape = leading axes."""
     return np.asarray(np.linalg.norm(_matrix(matrix), ord=2, axis=(-2, -1)))
-
-
-def frobenius_norm(matrix: ArrayLike) -> Array:
-    """||M||_F: the root of the sum of squares; shape = leading axes."""
-    return np.asarray(np.linalg.norm(_matrix(matrix), axis=(-2, -1)))
 
 
 def token_norm(tokens: ArrayLike) -> Array:
@@ -106,29 +165,6 @@ def attention_norms(
     return found
 
 
-def norm_table(params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Norms of every parameter of a network, by its name, as plain numbers (lists along leading axes).
-
-    A matrix (or a stack of them) gets "spectral", "frobenius", "columns" = ||W||_{2,1}, "rows" = ||W^T||_{2,1} and
-    "largest_row" = ||W^T||_{2,inf}; a vector or a scalar gets its Euclidean norm, as "frobenius".
-    """
-    table = {}
-    for name, parameter in params.items():
-        values = np.asarray(parameter, dtype=np.float64)
-        if values.ndim < 2:
-            table[name] = {"frobenius": float(np.linalg.norm(values))}
-            continue
-        norms = {
-            "spectral": spectral_norm(values),
-            "frobenius": frobenius_norm(values),
-            "columns": mixed_norm(values, 2, 1),
-            "rows": mixed_norm(np.swapaxes(values, -1, -2), 2, 1),
-            "largest_row": token_norm(values),
-        }
-        table[name] = {kind: norm.tolist() for kind, norm in norms.items()}
-    return table
-
-
 def _matrix(matrix: ArrayLike) -> Array:
     values = np.asarray(matrix, dtype=np.float64)
     require(
@@ -137,12 +173,14 @@ def _matrix(matrix: ArrayLike) -> Array:
     return values
 
 
-SMALL = 256
-"""Matrices with at most so many rows or columns that are not zero have their singular values computed."""
-ROUNDS = 200
-"""Of power iteration."""
-_SAFE = 1 + 1e-10
-"""More than the rounding errors of what is computed here."""
+def operator_norm(matrix: sparse.csr_array) -> float:
+    """The largest singular value of a sparse matrix: densely where one side is small, else by Lanczos' method."""
+    if min(matrix.shape) <= SMALL:
+        return _norm_by_gram(matrix)
+    if not matrix.nnz:
+        return 0.0
+    start = np.random.default_rng(0).normal(size=min(matrix.shape))
+    return float(svds(matrix, k=1, v0=start, return_singular_vectors=False)[0])
 
 
 def operator_norm_bound(matrix: Any) -> float:
@@ -162,11 +200,15 @@ def operator_norm_bound(matrix: Any) -> float:
         return largest_row_norm(given.T)
     core = sparse.csr_array(given[rows][:, columns])
     if min(core.shape) <= SMALL:
-        narrow = core if core.shape[0] <= core.shape[1] else sparse.csr_array(core.T)
-        # the rounding error of the least eigenvalue is relative to the largest, which is the one that is wanted
-        largest = float(np.linalg.eigvalsh((narrow @ narrow.T).toarray())[-1])
-        return math.sqrt(max(largest, 0.0)) * _SAFE
+        return _norm_by_gram(core) * _SAFE
     return _power_bound(abs(core))
+
+
+def _norm_by_gram(matrix: sparse.csr_array) -> float:
+    narrow = sparse.csr_array(matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T)
+    # the rounding error of the least eigenvalue is relative to the largest, which is the one that is asked for
+    largest = float(np.linalg.eigvalsh((narrow @ narrow.T).toarray())[-1])
+    return math.sqrt(max(largest, 0.0))
 
 
 def largest_row_norm(matrix: Any) -> float:

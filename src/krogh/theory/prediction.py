@@ -1,18 +1,8 @@
-"""What predictions about token regression share: checks of their settings, and how long a token can get.
-
-The letters of the source and the words used here: N = `length`, d = `dimension`, q = `sparsity`, H = `heads`,
-n = `samples`; the link is within `link_error` = eps_2NN (a squared error) of a two-layer ReLU network of
-`link_width` = m_g hidden units with |a| <= r_a/sqrt(m_g) and |(W, b)|_F <= r_w sqrt(m_g), where
-r_a = `output_norm` and r_w = `hidden_norm`; tokens have moments E[|x|^r]^(1/r) <= sqrt(C_x d r) with
-C_x = `moment` (1 for standard Gaussian tokens).
-
-A prediction: a theorem as a function that returns numbers.
+"""A prediction: a theorem as a function that returns numbers, and what such functions check of their settings.
 
 A prediction says where its theorem stands in the source and which of its constants are explicit, so that a
 number that is only an order of magnitude is never mistaken for a bound. Predictions are written in
-`krogh.theory`; this module holds what they are and how one is asked for by name.
-
-What predictions share: checks of their settings, and binomials that do not overflow.
+`krogh.theory`, each beside what it computes with; this module holds what they are and how one is asked for by name.
 """
 
 from __future__ import annotations
@@ -20,11 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from inspect import Parameter, Signature
 from typing import Any, Literal, get_args
 
 from krogh.errors import require, require_integer
 from krogh.registry import PREDICTIONS
-from krogh.signature import converted, parameters_of, summary_of
+from krogh.signature import arguments_of, converted, parameters_of, summary_of
+
+Variant = Literal["printed", "repaired"]
+"""A theorem as the source prints it, or with its errors repaired so that the proof goes through."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +27,8 @@ class Prediction:
     """A theorem as a function of its settings.
 
     `name` is the registered name, `source` the place of the theorem, `constants` says which constants are
-    explicit, and `function` computes the numbers. Calling the prediction calls the function.
+    explicit, and `function` computes the numbers. Calling the prediction calls the function, with settings in order or
+    by name; where the function takes a dataclass, these are its fields.
     """
 
     name: str
@@ -41,17 +37,26 @@ class Prediction:
     function: Callable[..., dict[str, Any]]
 
     def __call__(self, *args: Any, **settings: Any) -> dict[str, Any]:
-        return self.function(*args, **settings)
+        given = self._flat.bind(*args, **settings).arguments
+        for name, value in given.items():
+            if self.parameters[name][0] == Variant:
+                check_variant(value)
+        return self.function(**arguments_of(self.function, given))
 
     @property
     def summary(self) -> str:
         """The first line of the function's docstring."""
         return summary_of(self.function)
 
-    @property
+    @cached_property
     def parameters(self) -> dict[str, tuple[Any, Any]]:
         """Each setting's name with its type and its default (`REQUIRED` where it has none)."""
         return parameters_of(self.function)
+
+    @cached_property
+    def _flat(self) -> Signature:
+        kind = Parameter.POSITIONAL_OR_KEYWORD
+        return Signature([Parameter(name, kind, default=default) for name, (_, default) in self.parameters.items()])
 
 
 def prediction(name: str, *, source: str, constants: str) -> Callable[[Callable[..., dict[str, Any]]], Prediction]:
@@ -84,10 +89,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value
-
-
-Variant = Literal["printed", "repaired"]
-"""A theorem as the source prints it, or with its errors repaired so that the proof goes through."""
 
 
 def check_parity(n: int, k: int) -> None:
@@ -128,31 +129,6 @@ def check_variant(variant: str) -> None:
     require(variant in allowed, f"variant must be {' or '.join(map(repr, allowed))}; got variant={variant!r}")
 
 
-def log_binomial(n: int, k: int) -> float:
-    """log C(n, k), without overflow."""
-    fewer = min(k, n - k)
-    if fewer <= 1000:  # log-gamma would lose digits to cancellation where n is large and k is not
-        return math.fsum(math.log((n - i) / (i + 1)) for i in range(fewer))
-    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-
-
-def log_central_binomial(half: int) -> float:
-    """log of 2^(-2m) C(2m, m) for m = `half`: the chance that 2m fair coins tie."""
-    if half <= 500:
-        return math.log(math.comb(2 * half, half)) - 2 * half * math.log(2)
-    return -0.5 * math.log(math.pi * half) - 1 / (8 * half) + 1 / (192 * half**3) - 1 / (640 * half**5)
-
-
-def exp_or_inf(logarithm: float) -> float:
-    """exp, with infinity instead of an error where a float cannot hold the result."""
-    return math.exp(logarithm) if logarithm < 709 else math.inf
-
-
-def ceil_or_inf(value: float) -> float | int:
-    """The least whole number not below `value`; infinity stays infinity."""
-    return math.ceil(value) if math.isfinite(value) else math.inf
-
-
 def is_number(value: object) -> bool:
     """Whether `value` is a real number (booleans and strings are not)."""
     return hasattr(value, "__float__") and not isinstance(value, (bool, str))
@@ -175,8 +151,3 @@ def check_not_negative(**values: float) -> None:
     for name, value in values.items():
         within = is_number(value) and 0 <= value < math.inf
         require(within, f"{name} must be a finite number of at least 0; got {name}={value!r}")
-
-
-def radius_of_tokens(tokens: float, dimension: int, moment: float) -> float:
-    """sqrt(3 e C_x d ln(tokens)): all of so many tokens are shorter, but for probability tokens^(-1/2)."""
-    return math.sqrt(3 * math.e * moment * dimension * math.log(tokens))

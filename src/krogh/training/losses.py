@@ -1,13 +1,6 @@
-"""Penalties: what is added to the loss for the size of the weights.
+"""What training makes small: losses of a prediction f against a label y, and penalties on the size of the weights.
 
-    EuclideanNorm    λ‖θ‖ over all parameters (dissertation, section 3.3); a bare number λ means this one
-    NeuronNorm       λ‖θ‖_{a,b}^r = λ(Σ_i ‖ω_i‖_a^b)^{r/b} over neurons ω_i (section 7.3)
-
-λ is data, so that a sweep over it is one cohort. All slopes are 0 where a norm has a corner (at the origin).
-
-Losses of a prediction f against a label y (dissertation, §3.3, §B.4.1).
-
-    hinge (1-yf)_+    square (y-f)²    logistic log(1+e^{-yf})    correlation -yf
+    hinge (1-yf)_+    square (y-f)²    logistic log(1+e^{-yf})    correlation -yf    (dissertation, §3.3, §B.4.1)
 
     cross-entropy -log softmax(f)_y
 
@@ -17,6 +10,11 @@ below. For one logit per example the cross-entropy of two classes is the logisti
 
 A loss has the shape of the labels: [batch], or [batch, positions] where every position of a sequence has one. Training
 averages over positions, then over examples.
+
+    EuclideanNorm    λ‖θ‖ over all parameters (section 3.3); a bare number λ means this one
+    NeuronNorm       λ‖θ‖_{a,b}^r = λ(Σ_i ‖ω_i‖_a^b)^{r/b} over neurons ω_i (section 7.3)
+
+λ is data, so that a sweep over it is one cohort. All slopes are 0 where a norm has a corner (at the origin).
 """
 
 from __future__ import annotations

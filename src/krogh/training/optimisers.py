@@ -1,9 +1,8 @@
-"""Optimisers whose hyperparameters are arrays: any number of rates and decays share one program.
+"""Optimisers and schedules whose numbers are arrays: any number of rates and decays share one program.
 
-The step number comes from the trial, not from a counter of the optimiser's own: a counter carried through
-the steps costs a quarter of the speed of a small network on a CPU. The tests hold both against Optax.
-
-How a rate changes with the step: a factor on the base rate, its numbers data like any other.
+The step number comes from the trial, not from a counter of the optimiser's own: a counter carried through the steps
+costs a quarter of the speed of a small network on a CPU. The tests hold both optimisers against Optax. A schedule is a
+factor on the base rate as a function of the step.
 """
 
 from __future__ import annotations

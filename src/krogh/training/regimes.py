@@ -11,14 +11,13 @@ round of steps, `batch` in each step. The sample size m is data: a cohort keeps 
 does not depend on its neighbours' m.
 """
 
-from __future__ import annotations
-
 import abc
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from equinox import AbstractVar
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 
 from krogh.errors import KroghError, require, require_integer
@@ -57,7 +56,7 @@ class Regime(Value):
     def check(self, task: Task) -> None:
         """Refuse a task that the regime cannot serve."""
 
-    def fitted(self, leaves: Regime) -> Regime:
+    def fitted(self, leaves: "Regime") -> "Regime":
         """This regime with room for the largest of the stacked `leaves`."""
         return self
 
@@ -81,7 +80,43 @@ class Online(Regime):
         return fed, None
 
 
-class Offline(Regime):
+class SampleRegime(Regime):
+    """m examples drawn once; `capacity` is room for the largest m of a cohort, 0 for just enough."""
+
+    m: AbstractVar[Int[AnyArray, ""]]
+    capacity: AbstractVar[int]
+
+    def __check_init__(self) -> None:
+        m = np.asarray(self.m)
+        within = bool(np.all(m >= 1)) and bool(np.all(m <= MOST_EXAMPLES))
+        require(within, f"m must be an integer between 1 and 2^30; got m={self.m}")
+        require_integer("capacity", self.capacity, 0)
+        fits = self.capacity == 0 or bool(np.all(m <= self.capacity))
+        require(fits, f"capacity must be at least m={self.m}, or 0 for just enough; got capacity={self.capacity}")
+
+    @property
+    def room(self) -> int:
+        """How many examples are kept, the first m of which are used."""
+        return self.capacity or int(self.m)
+
+    def sample(self, task: Task, key: PRNGKeyArray) -> Raw:
+        return task.dataset(jax.random.fold_in(key, 0), self.room, self.m)
+
+    def check(self, task: Task) -> None:
+        task.check_sample(self.m)
+
+    @property
+    def finite(self) -> bool:
+        return True
+
+    def whole(self, task: Task, key: PRNGKeyArray) -> Raw:
+        return jax.tree.map(lambda leaf: leaf[: int(self.m)], self.sample(task, key))
+
+    def fitted(self, leaves: Regime) -> Regime:
+        return replaced(self, "capacity", int(np.max(leaves.m)))  # type: ignore[attr-defined]
+
+
+class Offline(SampleRegime):
     """Minibatches from m fixed examples: each epoch is a new exact permutation of them.
 
     The stream of positions t·B + j runs through epoch after epoch, so a batch may straddle two epochs and
@@ -93,11 +128,7 @@ class Offline(Regime):
     capacity: int = structure(default=0, fitted=True)
 
     def __check_init__(self) -> None:
-        _check_sample_size(self.m, self.capacity)
         require_integer("batch_size", self.batch_size, 1)
-
-    def sample(self, task: Task, key: PRNGKeyArray) -> Raw:
-        return task.dataset(jax.random.fold_in(key, 0), _room(self), self.m)
 
     def feed(self, task: Task, key: PRNGKeyArray, start: Int[Array, ""], steps: int) -> Int[Array, "steps batch"]:
         m = jnp.asarray(self.m).astype(jnp.uint32)
@@ -112,24 +143,11 @@ class Offline(Regime):
         tail = place + within
         return shuffled(jax.random.fold_in(key, 1), epoch + tail // m, tail % m, m)
 
-    def check(self, task: Task) -> None:
-        task.check_sample(self.m)
-
     def batch(self, task: Task, sample: Raw, fed: Int[Array, " batch"]) -> tuple[Raw, None]:
         return jax.tree.map(lambda leaf: jnp.take(leaf, fed, axis=0), sample), None
 
-    @property
-    def finite(self) -> bool:
-        return True
 
-    def whole(self, task: Task, key: PRNGKeyArray) -> Raw:
-        return _first(self.sample(task, key), int(self.m))
-
-    def fitted(self, leaves: Regime) -> Regime:
-        return replaced(self, "capacity", int(np.max(leaves.m)))  # type: ignore[attr-defined]
-
-
-class FullBatch(Regime):
+class FullBatch(SampleRegime):
     """All of m fixed examples in every step.
 
     The sum over examples runs over the room of the cohort's largest m, so the last bits of a sum may depend on it.
@@ -138,31 +156,12 @@ class FullBatch(Regime):
     m: Int[AnyArray, ""] = data(np.int32)
     capacity: int = structure(default=0, fitted=True)
 
-    def __check_init__(self) -> None:
-        _check_sample_size(self.m, self.capacity)
-
-    def sample(self, task: Task, key: PRNGKeyArray) -> Raw:
-        return task.dataset(jax.random.fold_in(key, 0), _room(self), self.m)
-
     def feed(self, task: Task, key: PRNGKeyArray, start: Int[Array, ""], steps: int) -> Int[Array, " steps"]:
         return jnp.arange(steps)
 
-    def check(self, task: Task) -> None:
-        task.check_sample(self.m)
-
     def batch(self, task: Task, sample: Raw, fed: Any) -> tuple[Raw, Float[Array, " size"]]:
-        present = jnp.arange(_room(self)) < self.m
+        present = jnp.arange(self.room) < self.m
         return sample, present.astype(jnp.float32) / jnp.asarray(self.m).astype(jnp.float32)
-
-    @property
-    def finite(self) -> bool:
-        return True
-
-    def whole(self, task: Task, key: PRNGKeyArray) -> Raw:
-        return _first(self.sample(task, key), int(self.m))
-
-    def fitted(self, leaves: Regime) -> Regime:
-        return replaced(self, "capacity", int(np.max(leaves.m)))  # type: ignore[attr-defined]
 
 
 class Population(Regime):
@@ -186,22 +185,6 @@ class Population(Regime):
 
     def check(self, task: Task) -> None:
         task.population()
-
-
-def _check_sample_size(m: Any, capacity: int) -> None:
-    within = bool(np.all(np.asarray(m) >= 1)) and bool(np.all(np.asarray(m) <= MOST_EXAMPLES))
-    require(within, f"m must be an integer between 1 and 2^30; got m={m}")
-    require_integer("capacity", capacity, 0)
-    fits = capacity == 0 or bool(np.all(np.asarray(m) <= capacity))
-    require(fits, f"capacity must be at least m={m}, or 0 for just enough; got capacity={capacity}")
-
-
-def _first(sample: Raw, m: int) -> Raw:
-    return jax.tree.map(lambda leaf: leaf[:m], sample)
-
-
-def _room(regime: Any) -> int:
-    return regime.capacity or int(regime.m)
 
 
 def shuffled(

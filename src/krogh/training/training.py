@@ -1,10 +1,9 @@
-"""The source's settings for margin maximisation (dissertation, D.2): six trainings, each with its network's width.
+"""Training as one value: loss, optimiser, data regime, budget and stopping rule; and the source's margin presets.
 
-All are gradient descent without momentum on cross-entropy with a penalty λ‖θ‖_{2,ν}^ν; the rate begins small and is
-doubled at stated steps. The exponent of the norm is not stated; with ν the stated rates are stable. The networks have
-quadratic neurons unless `activation` or `exponent` says otherwise.
-
-Training: loss, optimiser, data regime, budget and stopping rule, as one value.
+The presets (dissertation, D.2) are six trainings, each with its network's width. All are gradient descent without
+momentum on cross-entropy with a penalty λ‖θ‖_{2,ν}^ν; the rate begins small and is doubled at stated steps. The
+exponent of the norm is not stated; with ν the stated rates are stable. The networks have quadratic neurons unless
+`activation` or `exponent` says otherwise.
 """
 
 from __future__ import annotations
@@ -108,7 +107,7 @@ class MarginPreset:
             Sgd(self.rate, schedule=doublings(self.doubled_at)),
             regime,
             Stopping(budget=self.steps, check_every=check_every, validation="exact", early=False),
-            "cross-entropy",
+            OF_CLASSES,
             NeuronNorm(self.weight),
         )
 

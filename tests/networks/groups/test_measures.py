@@ -7,6 +7,7 @@ import itertools
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from group_oracles import neuron_efficiency, shift_means
 
 import krogh.networks.groups.arrays as networks
 from krogh.errors import KroghError
@@ -17,11 +18,9 @@ from krogh.networks.groups.measures import (
     dataset_margin,
     logit_flatness,
     margins,
-    neuron_efficiency,
     neuron_margins,
     normalised_margin,
     offset_means,
-    shift_means,
     weighted_margins,
 )
 from krogh.networks.groups.written import rotation_network

@@ -6,10 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
+from group_oracles import cyclic_neuron, cyclic_transform, group_neuron, group_transform, norm_shares
 
 from krogh.errors import KroghError
-from krogh.networks.groups.arrays import PairArrays, cyclic_transform, group_transform, norm_shares, phase_residuals
-from krogh.networks.groups.written import cyclic_network, cyclic_neuron, group_network, group_neuron
+from krogh.networks.groups.arrays import PairArrays, phase_residuals
+from krogh.networks.groups.written import cyclic_network, group_network
 from krogh.programs.groups import load_group
 from krogh.theory.groups.irreps import real_irreps
 from krogh.theory.groups.maximum import max_margin_cyclic, max_margin_group
@@ -31,8 +32,6 @@ def test_shares_of_frequencies_and_limits():
     wanted = {"4a": 0.121, "5a": 0.211, "6": 0.333, "5b": 0.211, "4b": 0.121, "sign": 0.004}
     assert shares == pytest.approx(wanted, abs=5e-4)
     assert list(max_margin_group("S_4").irrep_shares.values()) == pytest.approx([0.026, 0.150, 0.412, 0.412], abs=5e-4)
-    with pytest.raises(KroghError, match="a network of zeros has no shares"):
-        norm_shares(PairArrays(*np.zeros((3, 2, 6))), "S_3")
 
 
 def test_phase_residuals():
@@ -110,8 +109,3 @@ def test_a_neuron_of_one_irrep_has_little_support():
     found[0], found[:, 0] = 0, 0
     found[own, own, own] = 0
     assert np.abs(found).max() < 1e-12
-
-
-def test_large_groups_are_refused():
-    with pytest.raises(KroghError, match="listed for n <= 128; got n=130"):
-        cyclic_transform(PairArrays(*np.ones((3, 1, 130))))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from krogh.errors import KroghError
-from krogh.networks.margins.attack import attack, projected_gradient, random_radii
+from krogh.networks.margins.attack import Effort, attack, projected_gradient
 from krogh.networks.margins.search import Scan, directions, first_flips, landscape, narrowed
 from krogh.theory.programs.margin import flips, perturbation_norm
 
@@ -26,7 +26,7 @@ def hinge(parameters, x):
 
 
 def test_the_first_flip_counts_not_a_later_one():
-    found = attack(islands, {"w": np.zeros(3)}, 1.0, 1, restarts=3, refinements=0, scan=Scan(1e-3, 10.0, 1.1))
+    found = attack(islands, {"w": np.zeros(3)}, 1.0, 1, effort=Effort(3, 0), scan=Scan(1e-3, 10.0, 1.1))
     assert found.radius == pytest.approx(1, rel=1e-5)
     land = landscape(islands, {"w": np.zeros(3)}, 1.0, 1)
     below, above = first_flips(land, np.eye(3), Scan(0.01, 100.0, 1.5))
@@ -59,29 +59,25 @@ def test_random_directions():
 def test_scans():
     assert Scan(1.0, 8.0, 2.0).norms.tolist() == [1, 2, 4, 8]
     assert Scan(1.0, 7.9, 2.0).norms.tolist() == [1, 2, 4]
-    radii = random_radii(
-        hinge, {"a.w": np.array([1.0]), "b.w": np.zeros(1)}, 1.0, 1, count=20, scan=Scan(0.5, 64.0, 2.0)
-    )
+    land = landscape(hinge, {"a.w": np.array([1.0]), "b.w": np.zeros(1)}, 1.0, 1)
+    _, radii = first_flips(land, directions(np.random.default_rng(0), land, [0] * 20), Scan(0.5, 64.0, 2.0))
     assert set(radii) <= {0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, np.inf} and np.isinf(radii).any()
     assert radii.min() >= 1 / np.sqrt(1.25), "no direction is shorter than the margin"
 
 
 def test_what_never_flips_and_what_is_wrong_to_begin_with():
-    constant = attack(lambda p, x: 1.0 + 0 * p["w"][0], {"w": np.ones(2)}, 0.0, 1, restarts=2, refinements=2)
+    constant = attack(lambda p, x: 1.0 + 0 * p["w"][0], {"w": np.ones(2)}, 0.0, 1, effort=Effort(2, 2))
     assert constant.radius == np.inf and constant.perturbation is None and constant.kind == "nothing flipped"
     wrong = attack(hinge, {"a.w": np.array([-1.0]), "b.w": np.zeros(1)}, 1.0, 1)
     assert wrong.radius == 0 and not np.any(wrong.perturbation["a.w"])
     zero = {"a.w": np.zeros(1), "b.w": np.zeros(1)}
     assert attack(hinge, zero, 1.0, 0).radius == 0 == attack(hinge, zero, 1.0, 1).radius
-    assert random_radii(hinge, zero, 1.0, 1, count=3).tolist() == [0, 0, 0]
 
 
 def test_frozen_parameters_and_both_labels():
     parameters = {"a.w": np.array([-1.0]), "b.w": np.zeros(1)}
-    assert attack(hinge, parameters, 1.0, 0, restarts=3, refinements=30).radius == pytest.approx(
-        1 / np.sqrt(1.25), 1e-4
-    )
-    frozen = attack(hinge, parameters, 1.0, 0, restarts=3, refinements=5, frozen=("a.w",))
+    assert attack(hinge, parameters, 1.0, 0, effort=Effort(3, 30)).radius == pytest.approx(1 / np.sqrt(1.25), 1e-4)
+    frozen = attack(hinge, parameters, 1.0, 0, effort=Effort(3, 5), frozen=("a.w",))
     assert frozen.radius == pytest.approx(2, rel=1e-6) and frozen.perturbation["a.w"] == 0
 
 
@@ -91,7 +87,7 @@ def test_frozen_parameters_and_both_labels():
 def test_the_reference_values_of_the_ladder(ladder, network, q):
     for correction, value in zip((False, True), REFERENCE[q], strict=True):
         parameters = ladder(6, q, correction)
-        found = attack(network, parameters, np.ones(6), 1, restarts=6 if q == 3 else 12, refinements=60)
+        found = attack(network, parameters, np.ones(6), 1, effort=Effort(6 if q == 3 else 12, 60))
         assert 0.93 * value <= found.radius <= 1.06 * value
         assert found.radius == perturbation_norm(found.perturbation) == pytest.approx(found.radii.min(), rel=1e-6)
         assert flips(network, parameters, found.perturbation, np.ones(6), 1)
@@ -101,7 +97,7 @@ def test_the_reference_values_of_the_ladder(ladder, network, q):
 
 def test_seeds_and_restarts(ladder, network):
     parameters = ladder(3, 2, False)
-    settings = {"restarts": 4, "refinements": 3, "projections": 1}
+    settings = {"effort": Effort(4, 3, 1)}
     one, again = (attack(network, parameters, np.ones(3), 1, seed=7, **settings) for _ in range(2))
     assert one.radius == again.radius and one.radii.shape == (4,)
     other = attack(network, parameters, np.ones(3), 1, seed=8, **settings)
@@ -120,9 +116,14 @@ def test_seeds_and_restarts(ladder, network):
         ),
         (lambda: attack(hinge, {"a.w": np.ones(1)}, 1.0, 1, frozen=("a.w",)), "at least one parameter must move"),
         (lambda: attack(hinge, {"a.w": np.ones(1)}, 1.0, 3), "a label is 0 or 1"),
-        (lambda: attack(hinge, {"a.w": np.ones(1)}, 1.0, 1, restarts=0), "restarts must be an integer at least 1"),
-        (lambda: projected_gradient(hinge, {"a.w": np.ones(1)}, 1.0, 1, -1.0), "radius must be a positive number"),
-        (lambda: random_radii(hinge, {"a.w": np.ones(1)}, 1.0, 1, count=0), "count must be an integer at least 1"),
+        (
+            lambda: attack(hinge, {"a.w": np.ones(1)}, 1.0, 1, effort=Effort(restarts=0)),
+            "restarts must be an integer at least 1",
+        ),
+        (
+            lambda: projected_gradient(landscape(hinge, {"a.w": np.ones(1)}, 1.0, 1), -1.0),
+            "radius must be a positive number",
+        ),
     ],
 )
 def test_bad_settings(call, message):

@@ -8,10 +8,9 @@ import pytest
 from krogh.errors import KroghError
 from krogh.networks.automata import compile_automaton
 from krogh.networks.counting import compile_counting
-from krogh.networks.margins.attack import attack, trial_perturbations
+from krogh.networks.margins.attack import Effort, attack, trial_perturbations
 from krogh.networks.margins.automata import certify_automaton, certify_counting
-from krogh.networks.margins.layers import network_sizes
-from krogh.networks.margins.report import certify, margin_report, subject_of
+from krogh.networks.margins.report import margin_report
 from krogh.programs.automata.regex import from_regex
 
 PAIRS = from_regex("(ab)*", ("a", "b"))
@@ -25,14 +24,14 @@ def test_with_rounding_the_length_does_not_matter_without_it_does():
     lengths = [certify_automaton(plain, length).value for length in (0, 1, 4, 12)]
     assert lengths == sorted(lengths, reverse=True) and lengths[3] < 1e-2 * lengths[2]
     assert certify_automaton(plain, 4).theorem is None
-    assert certify(plain, [[0, 1, 0, 1]]).value == lengths[2] and certify(rounded).value == found.value
+    assert plain.certificate([[0, 1, 0, 1]]).value == lengths[2] and rounded.certificate().value == found.value
     with pytest.raises(KroghError, match="give the length"):
         certify_automaton(plain)
 
 
 def test_both_bounds():
     compiled = compile_automaton(PAIRS, correction=True)
-    report = margin_report(compiled, [[0, 1, 0, 1, 0, 1]], restarts=3, refinements=6, projections=0)
+    report = margin_report(compiled, [[0, 1, 0, 1, 0, 1]], effort=Effort(3, 6, 0))
     assert report.labels == (1,) and 0 < report.lower <= report.upper < 1
 
 
@@ -41,10 +40,10 @@ def test_both_bounds():
 def test_trials(correction):
     compiled = compile_automaton(PAIRS, correction=correction)
     words = np.array([[0, 1, 0, 1, 0, 1], [0, 1, 0, 1, 1, 1]])
-    report = margin_report(compiled, words, restarts=12, refinements=30)
+    report = margin_report(compiled, words, effort=Effort(12, 30))
     assert report.labels == (1, 0) and 0 < report.lower <= report.upper
-    subject = subject_of(compiled, words)
-    found = trial_perturbations(subject.output, subject.parameters, subject.inputs, subject.labels, report.lower / 2)
+    subject = compiled.subject(words)
+    found = trial_perturbations(subject, report.lower / 2)
     assert found.flips == 0 and found.random == 10_000 and found.least > 0.4
 
 
@@ -52,22 +51,18 @@ def test_counting_networks():
     compiled = compile_counting(EVEN, 4)
     words = np.array([[0, 1, 0, 1], [0, 1, 1, 1]])
     certificate = certify_counting(compiled)
-    subject = subject_of(compiled, words)
+    subject = compiled.subject(words)
     assert subject.labels == (1, 0) and certificate.theorem is None
-    upper = attack(subject.output, subject.parameters, subject.inputs[0], 1, restarts=3, refinements=6, projections=0)
+    upper = attack(subject.output, subject.parameters, subject.inputs[0], 1, effort=Effort(3, 6, 0))
     assert 0 < certificate.value <= upper.radius < 0.2
-    sizes = network_sizes(compiled)
+    sizes = compiled.sizes()
     assert sizes.one_norm == compiled.size["one_norm"] and sizes.depth == 4
 
 
 def test_sizes():
     compiled = compile_automaton(PAIRS, correction=True)
-    short, long = network_sizes(compiled, 2), network_sizes(compiled, 4)
+    short, long = compiled.sizes(2), compiled.sizes(4)
     assert short.one_norm == compiled.size["one_norm"] and short.parameters == compiled.size["parameters"]
     norm = np.linalg.norm(compiled.recurrent.toarray(), 2) * np.sqrt(2) * 3 * np.sqrt(2)
     assert long.log_norm_product - short.log_norm_product == pytest.approx(2 * np.log(norm), rel=1e-6)
     assert (short.depth, long.depth) == (7, 13)
-    with pytest.raises(KroghError, match="sizes are known of compiled circuits"):
-        network_sizes("W")
-    with pytest.raises(KroghError, match="margins are known of compiled circuits"):
-        subject_of("W", [[1]])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from krogh.errors import KroghError
 from krogh.networks.circuits import compile_circuit
-from krogh.networks.margins.attack import attack, trial_perturbations
+from krogh.networks.compiled import Subject
+from krogh.networks.margins.attack import Effort, attack, trial_perturbations
 from krogh.networks.margins.circuits import certify_circuit
 from krogh.networks.margins.layers import blocks_of, true_sizes
-from krogh.networks.margins.report import margin_report, subject_of
+from krogh.networks.margins.report import margin_report
 from krogh.networks.relu import dense_parameters
 from krogh.programs.circuits.generators import adder, and_ladder, comparator, majority, parity_circuit, random_circuit
 
@@ -48,8 +51,8 @@ def test_the_depth_does_not_matter(ladder):
 
 def test_the_network_and_its_parameters_have_one_certificate():
     compiled = compile_circuit(CIRCUITS["random"])
-    one, other, third = (certify_circuit(x) for x in (compiled, compiled.network, dense_parameters(compiled.network)))
-    assert one.theorem == other.theorem == third.theorem and one.refined == other.refined == third.refined
+    one, other = (certify_circuit(x) for x in (compiled, dense_parameters(compiled.network)))
+    assert one.theorem == other.theorem and one.refined == other.refined
     padded = certify_circuit(dense_parameters(compiled.network, width=40))
     assert padded.theorem.value == pytest.approx(one.theorem.value) and padded.refined == pytest.approx(one.refined)
 
@@ -60,7 +63,7 @@ def test_sizes_are_those_of_true_values(name, correction):
     compiled = compile_circuit(CIRCUITS[name], correction=correction)
     m = compiled.circuit.inputs
     x = (np.arange(2**m)[:, None] >> np.arange(m)) & 1
-    blocks = blocks_of(compiled)
+    blocks = blocks_of(compiled.parameters)
     everywhere, given = true_sizes(blocks, None), true_sizes(blocks, x)
     found = [np.linalg.norm(a, axis=1).max() for a in compiled.network.activations(x)]
     np.testing.assert_allclose(np.concatenate(given[1:]), found, atol=1e-12)
@@ -75,7 +78,7 @@ def test_sizes_are_those_of_true_values(name, correction):
 def test_lower_bounds_are_below_attacks(correction):
     compiled = compile_circuit(parity_circuit(2), correction=correction)
     x = np.array([[1, 0], [1, 1]])
-    report = margin_report(compiled, x, restarts=6, refinements=20, projections=4)
+    report = margin_report(compiled, x, effort=Effort(6, 20, 4))
     assert report.labels == (1, 0) and 0 < report.lower <= report.upper
     assert report.upper == min(a.radius for a in report.attacks) == report.attacks[report.hardest].radius
     assert report.ratio < 3 and report.sizes.one_norm == compiled.network.one_norm
@@ -85,26 +88,26 @@ def test_perturbations_of_half_the_certified_size_change_nothing(ladder, network
     for correction in (True, False):
         parameters = ladder(4, 3, correction)
         certificate = certify_circuit(parameters)
-        inputs, labels = [np.ones(4), np.array([1.0, 1.0, 0.0, 1.0])], [1, 0]
+        inputs, labels = (np.ones(4), np.array([1.0, 1.0, 0.0, 1.0])), (1, 0)
         found = trial_perturbations(
-            network, parameters, inputs, labels, certificate.value / 2, random=500, adversarial=8, steps=15
+            Subject(network, parameters, inputs, labels), certificate.value / 2, random=500, adversarial=8, steps=15
         )
         assert found.flips == 0 and found.random == 500 and found.adversarial == 8
         assert 0 < found.least < 1, "perturbations of the size do move the output"
 
 
 def test_trials_do_find_flips_where_there_are(ladder, network):
-    parameters = ladder(4, 3, False)
-    found = trial_perturbations(network, parameters, [np.ones(4)], [1], 1.0, random=64, adversarial=4, steps=15)
+    subject = Subject(network, ladder(4, 3, False), (np.ones(4),), (1,))
+    found = trial_perturbations(subject, 1.0, random=64, adversarial=4, steps=15)
     assert found.flips >= 4 and found.least <= 0
-    only = trial_perturbations(network, parameters, [np.ones(4)], [1], 1.0, random=64, adversarial=0)
+    only = trial_perturbations(subject, 1.0, random=64, adversarial=0)
     assert 0 < only.flips < 64 and only.least <= 0 and only.adversarial == 0
-    hunted = trial_perturbations(network, parameters, [np.ones(4)], [1], 1.0, random=0, adversarial=4, steps=15)
+    hunted = trial_perturbations(subject, 1.0, random=0, adversarial=4, steps=15)
     assert hunted.flips == 4 and hunted.random == 0
     with pytest.raises(KroghError, match="as many labels; got 1 and 2"):
-        trial_perturbations(network, parameters, [np.ones(4)], [1, 0], 1.0)
+        trial_perturbations(dataclasses.replace(subject, labels=(1, 0)), 1.0)
     with pytest.raises(KroghError, match="radius must be a positive number"):
-        trial_perturbations(network, parameters, [np.ones(4)], [1], 0.0)
+        trial_perturbations(subject, 0.0)
 
 
 @pytest.mark.slow
@@ -114,11 +117,11 @@ def test_ten_thousand_random_and_a_hundred_adversarial_trials(name, correction):
     compiled = compile_circuit(CIRCUITS[name], correction=correction)
     m = compiled.circuit.inputs
     x = np.random.default_rng(0).integers(0, 2, (4, m))
-    subject = subject_of(compiled, x)
+    subject = compiled.subject(x)
     radius = certify_circuit(compiled).value / 2
-    found = trial_perturbations(subject.output, subject.parameters, subject.inputs, subject.labels, radius)
+    found = trial_perturbations(subject, radius)
     assert found.flips == 0 and found.random == 10_000 and found.adversarial == 100 and found.least > 0.3
-    report = margin_report(compiled, x, restarts=12, refinements=40)
+    report = margin_report(compiled, x, effort=Effort(12, 40))
     assert 2 * radius <= report.upper
 
 
@@ -130,7 +133,7 @@ def test_width_does_not_matter(ladder, network):
     for width in (8, 16, 64):
         parameters = dense_parameters(compiled.network, width)
         assert certify_circuit(parameters).value == pytest.approx(base.value, rel=1e-6)
-        radii.append(attack(network, parameters, np.ones(4), 1, restarts=12, refinements=60).radius)
+        radii.append(attack(network, parameters, np.ones(4), 1, effort=Effort(12, 60)).radius)
     assert max(radii) <= 1.05 * min(radii) and base.value <= min(radii)
 
 
@@ -141,7 +144,7 @@ def test_depth_padding_and_several_outputs():
     one, other = certify_circuit(deep), certify_circuit(shallow)
     assert one.theorem.value <= other.theorem.value and one.refined <= other.refined * (1 + 1e-9)
     assert one.refined > 0.5 * other.refined
-    subject = subject_of(deep, [[1, 0, 1, 1]], output=2)
+    subject = deep.subject([[1, 0, 1, 1]], output=2)
     assert subject.labels == (int(deep.run([[1, 0, 1, 1]])[0, 2] > 0),)
 
 

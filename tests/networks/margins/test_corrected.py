@@ -2,21 +2,79 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import KroghError
-from krogh.networks.margins.attack import attack
+from krogh.networks.margins.attack import Effort, attack
 from krogh.networks.margins.corrected import (
     CorrectedNetwork,
     SharedNetwork,
     WeightSharing,
-    corrected_circuit,
-    own_parameters,
 )
 from krogh.theory.numerics import double_precision
+
+
+def own_parameters(layers: Sequence[Mapping[str, ArrayLike]]) -> tuple[WeightSharing, NDArray[np.float64]]:
+    """The sharing that shares nothing, and the vector of all parameters of `layers` one after the other."""
+    indices, start, values = [], 0, [np.zeros(0)]
+    for layer in layers:
+        own = {}
+        for name, array in layer.items():
+            value = np.asarray(array, np.float64)
+            own[name] = np.arange(start, start + value.size).reshape(value.shape)
+            start += value.size
+            values.append(value.ravel())
+        indices.append(own)
+    return WeightSharing(start, tuple(indices)), np.concatenate(values)
+
+
+def corrected_circuit(
+    parameters: Mapping[str, Any],
+) -> tuple[CorrectedNetwork, tuple[dict[str, Any], ...], tuple[dict[str, Any], ...]]:
+    """A compiled circuit as (D.1), with θ and ξ: f_i is its gate module i, ζ_i the rounding after it, f_d the end.
+
+    `parameters` are those of `krogh.networks.relu.dense_parameters`; where a module has no rounding, ζ_i is the
+    identity. Inputs and values are vectors [m] and [r_i], the output is [outputs].
+    """
+    count = sum(name.endswith(".W1") for name in parameters)
+    passed = sum(name.startswith("p") and name.endswith(".W") for name in parameters)
+
+    def own(*names: str) -> dict[str, Any]:
+        return {name: parameters[name] for name in names}
+
+    def two_layers(prefix: str, weight: str, bias: str) -> Any:
+        names = [f"{prefix}.{letter}{k}" for k in (1, 2) for letter in (weight, bias)]
+
+        def module(h: Any, p: Any) -> Any:
+            return jax.nn.relu(p[names[2]] @ jax.nn.relu(p[names[0]] @ h + p[names[1]]) + p[names[3]])
+
+        return module
+
+    def end(h: tuple[Any, ...], p: Any) -> Any:
+        value = h[-1]
+        for place in range(passed):
+            value = jax.nn.relu(p[f"p{place}.W"] @ value + p[f"p{place}.b"])
+        return p["out.W"] @ value + p["out.b"]
+
+    gates = [two_layers(f"f{place}", "W", "b") for place in range(count)]
+    rounded = [f"z{place}.V1" in parameters for place in range(count)]
+    later = [_reads_last(gate) for gate in gates[1:]]
+    corrections = tuple(two_layers(f"z{place}", "V", "c") if rounded[place] else None for place in range(count))
+    last = own("out.W", "out.b", *(f"p{place}.{part}" for place in range(passed) for part in ("W", "b")))
+    theta = [own(*(f"f{place}.{part}" for part in ("W1", "b1", "W2", "b2"))) for place in range(count)]
+    xi = [own(*(f"z{place}.{part}" for part in ("V1", "c1", "V2", "c2") if rounded[place])) for place in range(count)]
+    return CorrectedNetwork(gates[0], (*later, end), corrections), (*theta, last), tuple(xi)
+
+
+def _reads_last(module: Any) -> Any:
+    return lambda h, p: module(h[-1], p)
 
 
 def doubled():
@@ -73,12 +131,12 @@ def test_shared_weights_move_once_and_in_every_layer():
     )
     layers = tuple({"w": np.array(0)} for _ in range(3))
     shared = SharedNetwork(chain, WeightSharing(1, layers), WeightSharing(1, ({}, {})))
-    found = attack(shared.output, {"shared": np.ones(1)}, 1.0, 1, restarts=2, refinements=2)
+    found = attack(shared.output, {"shared": np.ones(1)}, 1.0, 1, effort=Effort(2, 2))
     assert found.radius == pytest.approx(1 - 2 ** (-1 / 3), rel=1e-6)
     own, values = own_parameters([{"w": np.array(1.0)}] * 3)
     assert values.tolist() == [1.0, 1.0, 1.0] and [int(layer["w"]) for layer in own.layers] == [0, 1, 2]
     apart = SharedNetwork(chain, own, WeightSharing(3, ({}, {})))
-    found = attack(apart.output, {"shared": values}, 1.0, 1, restarts=2, refinements=40)
+    found = attack(apart.output, {"shared": values}, 1.0, 1, effort=Effort(2, 40))
     assert found.radius == pytest.approx(np.sqrt(3) * (1 - 2 ** (-1 / 3)), rel=1e-3)
 
 

@@ -11,7 +11,7 @@ from krogh.errors import KroghError
 from krogh.networks.machines.compiled import compile_machine
 from krogh.networks.machines.layout import reference_bits
 from krogh.networks.machines.running import machine_hidden
-from krogh.networks.margins.attack import trial_perturbations
+from krogh.networks.margins.attack import Effort, trial_perturbations
 from krogh.networks.margins.machines import (
     _LayerNorms,
     _withstands,
@@ -23,7 +23,7 @@ from krogh.networks.margins.machines import (
     machine_sizes,
     score_changes,
 )
-from krogh.networks.margins.report import margin_report, subject_of
+from krogh.networks.margins.report import margin_report
 from krogh.programs.machines.library import load_machine
 from krogh.theory.programs.theorem import Spread
 
@@ -194,12 +194,10 @@ def test_what_is_refused():
 @pytest.mark.slow
 def test_lower_bounds_are_below_attacks_and_trials_do_not_refute_them():
     compiled = compile_machine(load_machine("parity"), 4, input_length=3)
-    report = margin_report(compiled, ["101"], restarts=6, refinements=10, projections=3)
+    report = margin_report(compiled, ["101"], effort=Effort(6, 10, 3))
     assert 0 < report.lower <= report.upper < 1
     assert report.sizes.parameters == compiled.parameter_count and report.sizes.depth == compiled.depth
-    subject = subject_of(compiled, ["101", "1"])
+    subject = compiled.subject(["101", "1"])
     assert subject.labels == (0, 1)
-    found = trial_perturbations(
-        subject.output, subject.parameters, subject.inputs, subject.labels, report.lower / 2, random=400, adversarial=6
-    )
+    found = trial_perturbations(subject, report.lower / 2, random=400, adversarial=6)
     assert found.flips == 0 and found.least > 0.5

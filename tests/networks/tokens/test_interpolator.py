@@ -106,7 +106,7 @@ def test_the_network_fits_one_label_per_prompt_and_ignores_the_sequence(depth):
     shuffled = np.random.default_rng(0).normal(size=x.shape)
     shuffled[rows, positions, :3] = x[rows, positions, :3]
     with double_precision():
-        out, again = (np.asarray(program(dict(made.params), batch)) for batch in (x, shuffled))
+        out, again = (np.asarray(program(dict(made.parameters), batch)) for batch in (x, shuffled))
     # Labels by hand: the index is read off its code, the token gathered, and projected on u.
     codes, u = np.asarray(made.task.codes, np.float64), np.asarray(made.task.link.u, np.float64)
     size = codes.shape[1]
@@ -114,7 +114,7 @@ def test_the_network_fits_one_label_per_prompt_and_ignores_the_sequence(depth):
     np.testing.assert_allclose(out[rows, positions], x[rows, asked, :3] @ u, atol=1e-9)
     np.testing.assert_allclose(again[rows, positions], out[rows, positions], atol=1e-9)
     assert isinstance(made.model, LipschitzRnn) and made.model.readout_depth == depth
-    assert not made.params["U_forward"].any() and not made.params["U_backward"].any()
+    assert not made.parameters["U_forward"].any() and not made.parameters["U_backward"].any()
     inside = made.interpolator
     copies = 0 if depth == 2 else np.sum(inside.a**2) + 2 * (depth - 3) + 2
     assert made.squared_norm == pytest.approx(inside.squared_norm + copies)

@@ -37,19 +37,19 @@ def test_every_index_tuple_is_retrieved_within_the_certificate():
         indices = [tuples[(shift + 3 * i) % len(tuples)] for i in range(n)]
         prompts.append(encoded(made.task, tokens, indices))
         expected.append([a @ np.maximum(weight @ np.concatenate([tokens[t] for t in ts]) + b, 0) for ts in indices])
-    error = np.abs(made.outputs(np.array(prompts)) - expected).max()
-    assert error <= made.tolerance == made.certificate.output_error == pytest.approx(1e-3)
+    error = np.abs(made.run(np.array(prompts)) - expected).max()
+    assert error <= made.tolerance == made.promise.output_error == pytest.approx(1e-3)
     checked = made.check()
     assert checked.holds and checked.inputs == 16 and not checked.exhaustive
 
-    measured, promised = made.measure(), made.certificate
+    measured, promised = made.measure(), made.certificate()
     assert 1 > measured.retrieval_weight >= promised.retrieval_weight > 0.99
     assert 0 < measured.token_error <= promised.token_error
     assert 0 < measured.output_error <= promised.output_error
     assert measured.output_error == checked.largest_error
 
     # A third of the strength, and the attention is no longer hard enough for the same statement.
-    weak = dataclasses.replace(made, params={**made.params, "QK": made.params["QK"] / 3})
+    weak = dataclasses.replace(made, parameters={**made.parameters, "QK": made.parameters["QK"] / 3})
     assert not weak.check().holds and weak.measure().retrieval_weight < promised.retrieval_weight
 
 
@@ -57,13 +57,13 @@ def test_the_certificate_is_tight_where_the_coherence_is_one_half():
     """Two codes with product 1/2: the weight is 1/(1 + e^(-αd/2q)), and the token is off by (1 - weight)‖x_1 - x_2‖."""
     codes = np.array([[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, -1.0]]) / 2
     made = retrieval(TokenRegression(2, 3, LinearLink(unit_vector(3)), codes, scaled=True), reach=1.0, epsilon=1e-2)
-    miss = math.exp(-made.certificate.strength * 3 / 2)
+    miss = math.exp(-made.promise.strength * 3 / 2)
     measured = made.measure()
     assert measured.retrieval_weight == pytest.approx(1 / (1 + miss), rel=1e-9)
-    assert made.certificate.retrieval_weight == pytest.approx(1 - miss, rel=1e-9)
-    assert 0.1 * made.certificate.token_error < measured.token_error <= made.certificate.token_error / 2
+    assert made.promise.retrieval_weight == pytest.approx(1 - miss, rel=1e-9)
+    assert 0.1 * made.promise.token_error < measured.token_error <= made.promise.token_error / 2
     # r_a = 2 and r_w = 1 for a linear link: 2·2·1·1·2/0.1
-    assert made.certificate.strength == pytest.approx(2 / 3 * math.log(80), rel=1e-6)
+    assert made.promise.strength == pytest.approx(2 / 3 * math.log(80), rel=1e-6)
 
 
 def test_the_oracle_meets_every_tuple_at_every_position():
@@ -83,7 +83,7 @@ def test_the_instance_of_the_reference():
     random = np.random.default_rng(1)
     link = TwoLayerLink(random.normal(size=m), random.normal(size=(m, q * d)), random.normal(size=m))
     made = retrieval(TokenRegression(n, d, link, sign_codes(n, size, 0, 0.5), q, scaled=True), epsilon=1e-4, reach=4.5)
-    strength = made.certificate.strength
+    strength = made.promise.strength
     r_a = np.linalg.norm(link.a) * math.sqrt(m)
     r_w = math.sqrt((np.sum(link.W**2) + np.sum(link.b**2)) / m)
     assert strength == pytest.approx(2 * q / d * math.log(2 * r_a * r_w * 4.5 * n * math.sqrt(q) / 1e-2), rel=1e-6)
@@ -91,14 +91,14 @@ def test_the_instance_of_the_reference():
     measured = made.measure()
     assert measured.retrieval_weight > 0.99999 and 1e-7 < measured.output_error < 5e-5
     for h in range(q):
-        matrix = made.params["QK"][h]
-        assert np.linalg.norm(matrix, axis=1).sum() == pytest.approx(size * strength) == made.certificate.query_key_norm
+        matrix = made.parameters["QK"][h]
+        assert np.linalg.norm(matrix, axis=1).sum() == pytest.approx(size * strength) == made.promise.query_key_norm
         assert np.sum(matrix**2) == pytest.approx(size * strength**2)
         asked = slice(d + (h + 1) * size, d + (h + 2) * size)
         np.testing.assert_array_equal(matrix[asked, d : d + size], strength * np.eye(size))
     miss = math.exp(-strength * d / (2 * q))
-    assert made.certificate.retrieval_weight == pytest.approx(1 - 19 * miss)
-    assert made.certificate.token_error == pytest.approx(2 * n * 4.5 * miss)
+    assert made.promise.retrieval_weight == pytest.approx(1 - 19 * miss)
+    assert made.promise.token_error == pytest.approx(2 * n * 4.5 * miss)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_other_settings_hold_too(settings):
 
 def test_a_crude_goal_needs_no_attention_at_all():
     made = token_retrieval(2, 2, link="linear", reach=0.1, epsilon=4.0)
-    assert made.certificate.strength == 0 and not made.params["QK"].any() and made.check().holds
+    assert made.promise.strength == 0 and not made.parameters["QK"].any() and made.check().holds
 
 
 def test_bad_settings_get_one_clear_error():

@@ -38,7 +38,7 @@ def run(made, x):
     model = made.model
     program = jax.jit(lambda params, x: (model.predict(params, x), *model.states(params, x)), compiler_options=QUICK)
     with double_precision():
-        return [np.asarray(part) for part in program(dict(made.params), x)]
+        return [np.asarray(part) for part in program(dict(made.parameters), x)]
 
 
 @pytest.mark.parametrize("realisation", REALISATIONS)
@@ -63,7 +63,7 @@ def test_every_index_tuple_is_solved_at_every_position(realisation):
                 np.testing.assert_allclose(backward[place, i, own], tokens[place, t] * (t > i), atol=1e-13)
     assert made.tolerance == 1e-10
     assert made.model.depth == (3 if realisation == "sign-codes" else 4)
-    assert made.model.lipschitz == 0 and not any(name.endswith("W1h") for name in made.params)
+    assert made.model.lipschitz == 0 and not any(name.endswith("W1h") for name in made.parameters)
 
 
 @pytest.mark.parametrize("realisation", REALISATIONS)
@@ -109,7 +109,7 @@ def test_the_state_does_not_get_worse_with_the_length(length):
 
 def leaking(made, leak: float):
     """The network with one more unit in the last hidden layer of f→ and f←, that adds `leak` at every step."""
-    params, model = dict(made.params), made.model
+    params, model = dict(made.parameters), made.model
     last = model.depth
     for name in ("forward", "backward"):
         weight, bias, out = (params[f"{name}_{part}"] for part in (f"W{last - 1}", f"b{last - 1}", f"W{last}"))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from krogh.errors import KroghError
-from krogh.models.residual_rnn import projection_norm, readout_lipschitz, storage_ratio
+from krogh.models.residual_rnn import projection_norm, readout_lipschitz
 from krogh.networks.handmade import construct
 from krogh.networks.tokens.storage import storage_keys, storage_rnn, token_storage
 from krogh.tasks.codes import coherence, sign_codes
@@ -26,7 +26,7 @@ def run(made, x):
     model = made.model
     program = jax.jit(lambda params, x: (model.predict(params, x), *model.states(params, x)), compiler_options=QUICK)
     with double_precision():
-        return [np.asarray(part) for part in program(dict(made.params), x)]
+        return [np.asarray(part) for part in program(dict(made.parameters), x)]
 
 
 def prompts(task, tokens, indices):
@@ -83,11 +83,12 @@ def test_in_the_unit_ball_the_norm_of_u_grows_like_root_n_instead():
     """Proposition 8: the ratio N/(L²‖U‖² ln(1 + d_h)) stays bounded."""
     for n in (4, 36):
         made = token_storage(n, 2, 60, model="lipschitz", reach=3.0)
-        params = {name: value.astype(np.float32) for name, value in made.params.items()}
+        params = {name: value.astype(np.float32) for name, value in made.parameters.items()}
         largest = 3.0 * float(np.linalg.norm(np.asarray(made.task.link.u, np.float64)))
         assert projection_norm(params) == pytest.approx(2 * 1.5 * math.sqrt(n) * largest, rel=1e-4)
         assert readout_lipschitz(params) == pytest.approx(math.sqrt(4 * n), rel=1e-4)
-        assert storage_ratio(params, n) < 1
+        reach, state = readout_lipschitz(params) * projection_norm(params), params["U_forward"].shape[1]
+        assert n / (reach**2 * math.log1p(state)) < 1, "Proposition 8 bounds it by a constant"
 
 
 def test_codes_need_only_differ():

@@ -9,17 +9,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from group_oracles import group_neuron, neuron_efficiency
 
 from krogh.errors import KroghError
 from krogh.networks.groups.arrays import PairArrays, PowerArrays
-from krogh.networks.groups.measures import neuron_efficiency, normalised_margin
-from krogh.networks.groups.written import cyclic_network, group_network, group_neuron, memoriser_network, parity_network
-from krogh.probes.features.distance import margin_distance, nearest_mixture, wanted_shares
+from krogh.networks.groups.measures import normalised_margin
+from krogh.networks.groups.written import cyclic_network, group_network, memoriser_network, parity_network
+from krogh.probes.features.distance import margin_distance, nearest_mixture, optimal_shares
 from krogh.probes.features.nearest import fit_phases, fit_signs, fit_vectors, nearest_for_parity, nearest_in_irreps
 from krogh.programs.groups import load_group
 from krogh.theory.groups.finite import finite_lambda
+from krogh.theory.groups.game import solve_game
 from krogh.theory.groups.irreps import real_irreps
-from krogh.theory.groups.maximum import max_margin_group, max_margin_parity, solve_game
+from krogh.theory.groups.maximum import max_margin_group, max_margin_parity
 from krogh.theory.groups.problems import ParityProblem, characters_of
 
 ZERO = 1e-10
@@ -411,7 +413,7 @@ def test_the_nearest_of_many_optimal_mixtures():
     halfway = (near + solution.rows) / 2  # on the face: it is its own nearest
     assert np.abs(nearest_mixture(payoff, value, halfway) - halfway).sum() < 1e-6
     found = np.concatenate([[0.25], 0.75 * halfway])
-    assert np.isclose(0.5 * np.abs(found - wanted_shares(characters, found)).sum(), 0.25, atol=1e-6)
+    assert np.isclose(0.5 * np.abs(found - optimal_shares(characters, found)).sum(), 0.25, atol=1e-6)
 
 
 # Trained networks.

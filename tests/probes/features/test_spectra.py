@@ -2,49 +2,31 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
 import pytest
+from group_oracles import cyclic_neuron, cyclic_transform, group_neuron, group_transform, norm_shares
 
 from krogh.errors import KroghError
-from krogh.networks.groups.arrays import (
-    PairArrays,
-    PowerArrays,
-    cyclic_transform,
-    group_transform,
-    norm_shares,
-    phase_residuals,
-)
+from krogh.networks.groups.arrays import PairArrays, PowerArrays, phase_residuals
 from krogh.networks.groups.measures import dataset_margin
-from krogh.networks.groups.written import (
-    cyclic_network,
-    cyclic_neuron,
-    group_network,
-    group_neuron,
-    memoriser_network,
-    parity_network,
-)
+from krogh.networks.groups.written import cyclic_network, group_network, memoriser_network
 from krogh.probes.features.spectra import (
-    dft,
     dominant_part,
     frequency_powers,
     interpolate,
-    irrep_signals,
     kept_neurons,
     largest_power,
-    network_coefficients,
     network_spectrum,
     norm_balance,
     norm_weights,
-    parity_structure,
     weighted_mean,
 )
 from krogh.programs.groups import load_group
-from krogh.theory.groups.irreps import irrep_powers, real_irreps
+from krogh.theory.groups.irreps import COMMUTANT, coefficient_matrices, irrep_powers, moments, real_irreps
 from krogh.theory.groups.maximum import max_margin_group
-from krogh.theory.groups.problems import ParityProblem
+from krogh.theory.groups.problems import ParityProblem, group_of
 
 
 def random_network(width, n, seed=0):
@@ -57,9 +39,8 @@ def test_the_transform_is_the_sum_and_powers_are_one_sided(p):
     u = np.random.default_rng(p).standard_normal((4, p))
     j, a = np.arange(p)[:, None], np.arange(p)[None, :]
     wanted = u @ np.exp(-2j * np.pi * j * a / p).T
-    assert np.allclose(dft(u), wanted)
-    assert np.allclose(np.sum(np.abs(dft(u)) ** 2, axis=1), p * np.sum(u**2, axis=1)), "Plancherel"
     powers = frequency_powers(u)
+    assert np.allclose(powers.sum(axis=1), p * np.sum(u**2, axis=1)), "Plancherel"
     assert powers.shape == (4, p // 2 + 1)
     for part in range(p // 2 + 1):
         both = {part, -part % p}  # one frequency for 0 and p/2, two for the others
@@ -86,7 +67,7 @@ def test_interpolation_passes_through_the_weights_and_is_the_sum_of_least_freque
     u = np.random.default_rng(p).standard_normal((3, p))
     assert np.allclose(interpolate(u, np.arange(p)), u)
     x = np.linspace(-1, p, 23)
-    hat, half = dft(u), (p - 1) // 2
+    hat, half = np.fft.fft(u), (p - 1) // 2
     wanted = sum(hat[:, [j % p]] * np.exp(2j * np.pi * j * x / p) for j in range(-half, half + 1)) / p
     if p % 2 == 0:
         wanted = wanted + hat[:, [p // 2]] * np.cos(np.pi * x) / p
@@ -176,16 +157,10 @@ def test_irreps_of_a_group_network_have_their_counts_and_shares():
     assert spectrum.first == 0 and network_spectrum(cyclic_network(5), 5).first == 1
 
 
-@pytest.mark.parametrize("name", ["S_3", "S_4", "A_4", "Q_8", "Z_5"])
-def test_coefficient_matrices_rebuild_the_weights_and_satisfy_the_norm_identity(name):
-    group = load_group(name)
-    network = random_network(4, group.order, 2)
-    found = network_coefficients(network, group)
-    rebuilt = sum(np.einsum("mij,gij->mg", part.gamma, part.irrep.matrices) for part in found)
-    assert np.allclose(rebuilt, network.W)
-    norms = sum(group.order / part.irrep.weight * np.sum(part.alpha**2, axis=(1, 2)) for part in found)
-    assert np.allclose(norms, np.sum(network.U**2, axis=1)), "Lemma D.12"
-    assert np.allclose(np.stack([part.powers() for part in found], axis=2), network_spectrum(network, group).powers)
+def rank_one(irrep, vectors):
+    """e σ_1²/Σ_k σ_k² of coefficient matrices: over ℂ and ℍ every singular value occurs e = 2 or 4 times."""
+    squares = np.linalg.svd(coefficient_matrices(irrep, vectors), compute_uv=False) ** 2
+    return COMMUTANT[irrep.kind] * squares[..., 0] / squares.sum(axis=-1)
 
 
 @pytest.mark.parametrize("name", ["S_3", "S_4", "A_4", "Q_8", "S_3xZ_3", "Q_8xS_3"])
@@ -193,14 +168,26 @@ def test_coefficients_of_optimal_neurons_have_rank_one_over_their_field(name):
     group, random = load_group(name), np.random.default_rng(3)
     for number, irrep in enumerate(real_irreps(group)[1:], start=1):
         x, y, z = (v / np.linalg.norm(v) for v in random.standard_normal((3, irrep.dimension)))
-        found = network_coefficients(group_neuron(irrep, x, y, z), group)
-        assert np.allclose(found[number].rank_one(), 1)
-        # The others hold rounding alone.
-        assert max(part.powers().max() for other, part in enumerate(found) if other != number) < 1e-25
-    loose = network_coefficients(random_network(5, group.order), group)
-    many = [part for part in loose if part.irrep.weight > 1]
-    assert all(part.rank_one().mean() < 0.97 for part in many), "random matrices are not of rank one"
-    assert np.isnan(network_coefficients(PairArrays(*np.zeros((3, 1, group.order))), group)[0].rank_one()).all()
+        neuron = group_neuron(irrep, x, y, z)
+        assert all(np.allclose(rank_one(irrep, part), 1) for part in (neuron.U, neuron.V, neuron.W))
+        powers = network_spectrum(neuron, group).powers
+        assert np.delete(powers, number, axis=2).max() < 1e-15, "the others hold rounding alone"
+    loose = random_network(5, group.order).neurons.reshape(-1, group.order)
+    many = [irrep for irrep in real_irreps(group) if irrep.weight > 1]
+    assert all(rank_one(irrep, loose).mean() < 0.97 for irrep in many), "random matrices are not of rank one"
+
+
+def irrep_signals(network, group):
+    """s_R = 2 Σ_i tr(A_i B_i C_iᵀ) / (D|G|²) of every non-trivial irrep: the squares of a neuron drop out.
+
+    It is Σ_{a,b} ⟨f(a,b), R(a)R(b)R(·)⟩ / (D|G|²) of the logits f, hence s where f = F(a,b) + s·1[c = ab].
+    """
+    group = group_of(group)
+    signals = []
+    for irrep in real_irreps(group)[1:]:
+        a, b, c = (moments(irrep, part) for part in (network.U, network.V, network.W))
+        signals.append(2 * np.sum((a @ b) * c) / (irrep.dimension * group.order**2))
+    return signals
 
 
 @pytest.mark.parametrize("p", [7, 8])
@@ -226,14 +213,14 @@ def test_the_maximum_margin_network_of_z_p_has_the_same_signal_at_every_frequenc
     matched[j, j, -j] = True
     elsewhere = found[1:, 1:][~matched[1:, 1:]]
     assert np.abs(elsewhere).max() < 1e-12, "nothing off the triples (j, j, -j)"
-    assert np.allclose(list(irrep_signals(network, p).values()), gamma)
+    assert np.allclose(irrep_signals(network, p), gamma)
 
 
 def test_signals_are_the_matched_part_of_the_transform():
     p, network = 6, random_network(5, 6)
     found = cyclic_transform(network)
     wanted = [found[j, j, -j].real / p**2 for j in range(1, p // 2 + 1)]
-    assert np.allclose(list(irrep_signals(network, p).values()), wanted)
+    assert np.allclose(irrep_signals(network, p), wanted)
 
 
 def test_the_transform_of_a_neuron_on_a_group_stays_in_its_irrep():
@@ -259,64 +246,25 @@ def test_the_maximum_margin_network_of_a_group_has_its_signal_on_matched_entries
             matched = np.einsum("jk,ip,lq->ijklpq", *[np.eye(d)] * 3).reshape(cube.shape)  # ((i,j), (j,l), (i,l))
             assert np.allclose(cube, gamma * group.order**2 / d**2 * matched, rtol=0, atol=1e-12)
         offset += d * d
-    assert np.allclose(list(irrep_signals(network, group).values()), gamma)
+    assert np.allclose(irrep_signals(network, group), gamma)
 
 
 @pytest.mark.parametrize("name", ["A_4", "Q_8", "Z_8"])
 def test_signals_are_alike_for_irreps_of_every_type(name):
     network = group_network(name)
-    assert np.allclose(list(irrep_signals(network, name).values()), dataset_margin(network, name))
-
-
-def test_the_weights_of_a_parity_have_the_structure_of_theorem_7_8():
-    problem = ParityProblem(7, support=(1, 2, 4, 6))
-    found = parity_structure(parity_network(7, problem.support), problem)
-    assert np.all(found.off_support == 0) and np.allclose(found.deviation, 0) and np.allclose(found.imbalance, 0)
-    assert np.all(found.sign == 1)
-    assert np.allclose(list(found.pattern_shares().values()), 1 / 8) and len(found.pattern_shares()) == 8
-    summary = found.summary()
-    assert summary["kept"] == summary["patterns"] == 8 and summary["sign_rule"] == 1 and summary["kept_share"] == 1
-
-
-def test_parity_structure_by_hand():
-    u = np.array([[3.0, -4.0, 0.5], [6.0, 6.0, 0.0], [-0.3, 0.1, 0.2], [0.0, 0.0, 0.0]])
-    w = np.array([[3.0, -4.0], [-5.0, 5.0], [0.1, 0.1], [0.0, 0.0]])
-    found = parity_structure(PowerArrays(u, w, 2), ParityProblem(3, k=2))
-    assert found.off_support.tolist() == [0.5, 0.0, 0.2, 0.0]
-    assert np.allclose(found.off_share, [0.5 / 6, 0, 0.2 / 6, 0])
-    assert np.allclose(found.least[:2], [0.6, 6 / math.sqrt(50)]) and np.allclose(found.most[:1], 0.8)
-    assert np.allclose(found.imbalance[:3], [0.2, 0, math.sqrt(2)]) and np.isnan(found.imbalance[3])
-    assert found.sign.tolist() == [-1, -1, 0, 0]
-    assert found.kept.tolist() == [True, True, False, False]
-    assert found.patterns[:3].tolist() == [[1, -1], [1, 1], [1, -1]], "(-,+) is (+,-) with both signs turned"
-    assert found.summary()["sign_rule"] == 0
-
-
-@pytest.mark.parametrize("k", [1, 2, 3, 4, 5])
-def test_only_equal_shares_of_all_sign_patterns_cancel_below_degree_k(k):
-    """The logits of shares p_σ are linear in p; those in proportion to the parity must have p constant."""
-    patterns = np.array([(1, *rest) for rest in itertools.product((1, -1), repeat=k - 1)])
-    cube = np.array(list(itertools.product((1, -1), repeat=k)))
-    values = (cube @ patterns.T) ** k * patterns.prod(axis=1)[None, :]
-    parity = cube.prod(axis=1)
-    across = values - np.outer(parity, parity @ values) / len(cube)  # what is not in proportion to the parity
-    assert np.allclose(across @ np.ones(len(patterns)), 0)
-    assert np.linalg.matrix_rank(across, tol=1e-9) == len(patterns) - 1
+    assert np.allclose(irrep_signals(network, name), dataset_margin(network, name))
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: frequency_powers(3.0), r"\[..., p\]"),
-        (lambda: interpolate(np.ones(5), 2.0), "list of real numbers"),
+        (lambda: frequency_powers(np.array(3.0)), r"\[..., p\]"),
+        (lambda: interpolate(np.ones(5), np.array(2.0)), "list of real numbers"),
         (lambda: dominant_part(np.ones((2, 3)), first=3), "between 0 and 2; got first=3"),
         (lambda: kept_neurons(cyclic_network(5), 1.0), "no neuron is kept; got share=1.0"),
         (lambda: norm_weights(PairArrays(*np.zeros((3, 2, 4)))), "network of zeros"),
         (lambda: network_spectrum(cyclic_network(5), 7), "needs 7 columns"),
         (lambda: network_spectrum(cyclic_network(5), ParityProblem(5, k=2)), "expected a group"),
-        (lambda: irrep_signals(PairArrays(*np.ones((3, 2, 5)), activation="relu"), 5), "activation x²; got 'relu'"),
-        (lambda: parity_structure(parity_network(4, k=2), 4), "expected a parity"),
-        (lambda: parity_structure(parity_network(4, k=2), ParityProblem(5, k=2)), "needs 5 columns"),
         (lambda: weighted_mean(np.ones(3), np.ones(2)), "weight per neuron"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Rademacher complexity, function properties, influence and softmax deviation, against brute force and closed forms."""
+"""Rademacher complexity and influence, against brute force and closed forms."""
 
 from __future__ import annotations
 
@@ -19,58 +19,6 @@ def test_contexts_are_all_bit_strings_in_order():
 
 def count(members):
     return lambda bits: bits[:, members].sum(axis=1)
-
-
-def test_properties_of_an_average_of_bits():
-    members, s = [1, 3, 4], 3
-    found = capacity.function_properties(lambda b: 2 * count(members)(b) / s - 1, 6, members)
-    assert found.monotonicity_gap == pytest.approx(2 / s) and found.bound == 1 and found.symmetric
-    assert found.leakage == 0 and found.injectivity_gap == 0, "an average forgets which bits are set"
-    falling = capacity.function_properties(lambda b: 1 - 2 * count(members)(b) / s, 6, members)
-    assert falling.monotonicity_gap == pytest.approx(-2 / s), "the head of Lemma A.19 decreases"
-
-
-def test_properties_of_the_bag_of_vectors_heads():
-    """Lemma A.21: (r-s)/(r+1) has increments of at least 1/s; (b-1)/(r+1) is 1/s-injective and 1-bounded."""
-    for s in (1, 2, 3, 4):
-        members = list(range(1, s + 1))
-        scalar = capacity.function_properties(
-            lambda b, s=s, i=members: (count(i)(b) - s) / (count(i)(b) + 1), s + 2, members
-        )
-        steps = [(r + 1 - s) / (r + 2) - (r - s) / (r + 1) for r in range(s)]
-        assert scalar.monotonicity_gap == pytest.approx(min(steps)) and scalar.monotonicity_gap >= 1 / s - 1e-12
-        assert scalar.bound == s
-        vector = capacity.function_properties(
-            lambda b, i=members: (b[:, i] - 1) / (count(i)(b)[:, None] + 1), s + 2, members
-        )
-        assert (vector.monotonicity_gap is None) == (s > 1) and vector.bound == 1 and vector.leakage == 0
-        assert vector.injectivity_gap >= 1 / s - 1e-12
-        points = [(np.array(b) - 1) / (sum(b) + 1) for b in itertools.product((0, 1), repeat=s)]
-        apart = min(np.abs(a - b).max() for a, b in itertools.combinations(points, 2))
-        assert vector.injectivity_gap == pytest.approx(apart)
-
-
-def test_properties_see_what_leaks_in_from_other_positions():
-    members = [0, 2]
-    noisy = capacity.function_properties(lambda b: b[:, 0] + b[:, 2] + 0.25 * b[:, 1], 3, members)
-    assert noisy.leakage == pytest.approx(0.25) and not noisy.symmetric
-    assert noisy.monotonicity_gap == pytest.approx(0.75), "1 less what the other bit can add before"
-    first = capacity.function_properties(lambda b: b[:, 0] + 0.5 * b[:, 2], 3, members)
-    assert first.leakage == 0 and not first.symmetric and first.injectivity_gap == pytest.approx(0.5)
-
-
-def test_properties_against_all_pairs():
-    rng = np.random.default_rng(0)
-    table = rng.standard_normal((32, 2))
-    members = [0, 3, 4]
-    bits = capacity.contexts(5)
-    found = capacity.function_properties(lambda b: table[(b @ 2.0 ** np.arange(5)).astype(int)], 5, members)
-    differ = [
-        np.abs(table[i] - table[j]).max()
-        for i, j in itertools.combinations(range(32), 2)
-        if (bits[i, members] != bits[j, members]).any()
-    ]
-    assert found.injectivity_gap == pytest.approx(min(differ)) and found.bound == pytest.approx(np.abs(table).max())
 
 
 def test_influence_against_all_flips():
@@ -121,25 +69,19 @@ def test_rademacher_of_the_linear_class_has_its_closed_form():
     assert 0.95 * many.value < sampled.value <= many.value + 1e-12, "a sampled class stays below the whole"
 
 
-def test_softmax_deviation_stays_below_its_bound():
-    """Lemma A.24, and its bound is attained where all kept scores are R and all others 0, as R grows."""
-    rng = np.random.default_rng(7)
-    for _ in range(1000):
-        length = rng.integers(1, 30)
-        s = rng.integers(1, length + 1)
-        kept = rng.choice(length, size=s, replace=False)
-        z = -np.abs(rng.standard_normal(length)) * 10.0 ** rng.uniform(-3, 1)
-        z[kept] = rng.uniform(0, 12) + np.abs(rng.standard_normal(s)) * 10.0 ** rng.uniform(-3, 1)
-        found = capacity.softmax_deviation(z, kept)
-        assert found["deviation"] <= found["bound"] * (1 + 1e-9) + 1e-15
-        assert found["bound"] <= found["loose_bound"]
-    flat = np.zeros(10)
-    flat[:3] = 12.0
-    found = capacity.softmax_deviation(flat, [0, 1, 2])
-    out = 7 / (3 * math.exp(12) + 7)
-    assert found["deviation"] == pytest.approx(2 * out) and found["margin"] == 12
-    assert found["bound"] == pytest.approx(2 * 7 / (3 * math.exp(12))) and found["deviation"] > 0.9999 * found["bound"]
-    assert capacity.softmax_deviation([1.0, 2.0], [0, 1])["deviation"] == 0
+@pytest.mark.parametrize(("gate", "label"), [("and", np.min), ("xor", lambda b: b.sum() % 2)])
+def test_sparse_functions_are_no_richer_than_massart_allows(gate, label):
+    """Against all supports and signs, written out; with more samples the bound is nearer than a factor of three."""
+    found = capacity.sparse_rademacher(5, 2, 4, gate, seed=2)
+    bits = np.random.default_rng(2).integers(0, 2, size=(4, 5), dtype=np.int8)
+    rows = [[2 * label(row[list(pair)]) - 1 for row in bits] for pair in itertools.combinations(range(5), 2)]
+    signs = itertools.product((-1, 1), repeat=4)
+    expected = np.mean([max(np.dot(sign, row) for row in rows) for sign in signs]) / 4
+    assert found["complexity"] == pytest.approx(expected) and found["standard_error"] == 0
+    many = capacity.sparse_rademacher(20, 3, 200, gate)
+    assert (
+        many["massart"] / 3 < many["complexity"] < many["massart"] == pytest.approx(math.sqrt(2 * math.log(1140) / 200))
+    )
 
 
 @pytest.mark.parametrize(
@@ -147,10 +89,9 @@ def test_softmax_deviation_stays_below_its_bound():
     [
         (lambda: capacity.contexts(30), "length must be an integer between 1 and 20; got length=30"),
         (lambda: capacity.influence(count([0]), 30), "too many to enumerate .* give samples=1000"),
-        (lambda: capacity.function_properties(count([0]), 3, []), "at least one index; got none"),
-        (lambda: capacity.function_properties(lambda b: 1.0, 3, [0]), "one value or vector per context"),
+        (lambda: capacity.influence(lambda b: 1.0, 3), "one value or vector per context"),
+        (lambda: capacity.sparse_rademacher(100, 8, 10), "at most 67108864 are held"),
         (lambda: capacity.rademacher(np.ones(3)), "shape \\(functions, m\\); got \\(3,\\)"),
-        (lambda: capacity.softmax_deviation([1.0], []), "at least one position must be kept"),
     ],
 )
 def test_bad_input(call, message):

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import math
 
+import jax
 import numpy as np
 import pytest
 from scipy import integrate, optimize
 
 from krogh.errors import KroghError
+from krogh.models.transformer import SparseTransformer
+from krogh.tasks.sparse_boolean import sparse_and
 from krogh.theory.attention import complexity as capacity
 from krogh.theory.attention import covering
-from krogh.theory.attention.capacity import head_capacity
+from krogh.theory.attention.capacity import Contexts, HeadNorms, head_capacity, multi_head_capacity
 from krogh.theory.attention.generalisation import (
-    HeadRisk,
+    Loss,
+    TrainedNorms,
     dudley_bound,
     gap_bound,
     generalisation,
+    head_risk,
     rademacher_bound,
     sample_size,
-    smallest_samples,
+    samples_promised,
+    trained_gap,
+    trained_norms,
 )
+from krogh.theory.numerics import least_integer
 
 
 @pytest.mark.parametrize(
@@ -107,12 +115,6 @@ def test_the_gap_falls_like_the_root_of_the_samples_and_grows_with_log_length():
     assert lengths == sorted(lengths) and lengths[2] / lengths[0] < 1.3
 
 
-def test_bisection_finds_the_least_number():
-    for least in (1, 2, 3, 7, 64, 1000, 12345):
-        assert smallest_samples(lambda m, k=least: 1 / m, 1 / least) == least
-    assert smallest_samples(lambda m: 1.0, 0.5) == math.inf
-
-
 def test_sample_size_is_the_first_that_reaches_the_target():
     settings = {"length": 50, "dimension": 8, "value_21": 0.5, "loss_bound": 2.0, "failure": 0.2}
     found = sample_size(0.3, **settings)
@@ -124,8 +126,10 @@ def test_sample_size_is_the_first_that_reaches_the_target():
 
 
 def samples_by_shape(target, length):
-    head = HeadRisk(length, 8)
-    return smallest_samples(lambda m: head.gap(head.rademacher_shape(m), m), target)
+    def head(m):
+        return head_risk(Contexts(length, m, 8), HeadNorms(), Loss())
+
+    return least_integer(lambda m: head(m).gap(head(m).rademacher_shape) <= target)
 
 
 def test_sample_size_grows_like_log_length():
@@ -149,9 +153,109 @@ def test_sample_size_falls_like_the_square_of_the_target():
         (lambda: generalisation(10, 5, 4, readout=0.0), "readout must be a number greater than 0"),
         (lambda: sample_size(0.0, 10, 4), "target must be a number greater than 0"),
         (lambda: sample_size(0.1, 2, 1), "d\\*T at least 3; got dimension=1, length=2 \\(try length=3\\)"),
-        (lambda: HeadRisk(0, 1), "length must be an integer at least 1"),
+        (lambda: Contexts(0, 1, 1), "length must be an integer at least 1"),
     ],
 )
 def test_bad_input(call, message):
     with pytest.raises(KroghError, match=message):
         call()
+
+
+# --- norms of a trained network -------------------------------------------------------------------------------
+
+
+def trained(
+    seed: int, embedding: int = 8, heads: int = 2, n: int = 6, tied: bool = False
+) -> tuple[SparseTransformer, dict[str, np.ndarray]]:
+    """A network whose every parameter is random, biases and norms too."""
+    model = SparseTransformer(embedding, heads, tied=tied)
+    params = jax.eval_shape(lambda: model.init(jax.random.key(seed), sparse_and(n, 2)))
+    rng = np.random.default_rng(seed)
+    return model, {name: (rng.standard_normal(leaf.shape) * 0.7).astype(np.float32) for name, leaf in params.items()}
+
+
+def test_the_norms_bound_the_scores_and_outputs_of_the_network():
+    """|score| <= ||x_q|| ||W_QK|| ||x|| per head, and the attended output is at most Σ_h ||W_V W_C|| B_X long."""
+    tables = jax.jit(trained(0)[0]._tables)
+    for seed in range(20):
+        _, params = trained(seed)
+        norms = trained_norms(params, 2)
+        score, own, value, _ = tables(params)
+        reach = norms.query_norm * norms.query_key * norms.token_norm
+        assert np.all(np.abs(np.asarray(score)).max(axis=(0, 1)) <= reach * 1.0001)
+        assert np.all(np.abs(np.asarray(own)) <= reach * 1.0001)
+        output = np.einsum("sthk,hkd->sthd", np.asarray(value), params["Wo"].T.reshape(2, 4, 8))
+        longest = np.linalg.norm(output, axis=3).max(axis=(0, 1))
+        assert np.all(longest <= norms.value * norms.token_norm * 1.0001)
+        assert np.all(norms.query_key <= norms.query_key_21 * 1.0001) and np.all(norms.value <= norms.value_21 * 1.0001)
+
+
+def test_the_norms_are_those_of_the_matrices_written_out():
+    _, params = trained(3)
+    norms = trained_norms(params, 2)
+    p = {name: leaf.astype(np.float64) for name, leaf in params.items()}
+    for head in range(2):
+        rows = slice(4 * head, 4 * head + 4)
+        query, key, value = (np.column_stack([p["W" + name], p["b" + name]])[rows] for name in "qkv")
+        scores = query.T @ key / math.sqrt(4)  # x_q^T (W_Q W_K^T) x
+        assert norms.query_key_21[head] == pytest.approx(sum(np.linalg.norm(row) for row in scores))
+        assert norms.query_key[head] == pytest.approx(np.linalg.svd(scores, compute_uv=False)[0])
+        moved = value.T @ p["Wo"][:, rows].T
+        assert norms.value_21[head] == pytest.approx(sum(np.linalg.norm(column) for column in moved.T))
+    assert norms.readout == pytest.approx(np.linalg.norm(p["U"][1] - p["U"][0])) and norms.dimension == 9
+    z = p["E"][2] + p["P"][-1]
+    seen = (z - z.mean()) / math.sqrt(z.var() + 1e-5) * p["g1"] + p["h1"]
+    assert norms.query_norm == pytest.approx(math.hypot(np.linalg.norm(seen), 1.0))
+    assert norms.token_norm >= norms.query_norm
+
+
+def test_tied_read_outs_use_the_tokens():
+    _, params = trained(4, tied=True)
+    assert "U" not in params
+    assert trained_norms(params, 2).readout == pytest.approx(np.linalg.norm(params["E"][1] - params["E"][0]), rel=1e-6)
+
+
+def test_one_head_gets_the_gap_of_the_theorem():
+    _, params = trained(5, heads=1)
+    norms = trained_norms(params, 1)
+    found = trained_gap(norms, 7, 100)
+    alone = {name: float(getattr(norms, name)[0]) for name in ("value", "value_21", "query_key_21")}
+    alone |= {name: getattr(norms, name) for name in ("token_norm", "query_norm", "readout")}
+    expected = generalisation(7, 100, norms.dimension, **alone)
+    for name in ("capacity_shape", "prediction_bound", "gap_shape", "gap_explicit"):
+        assert found[name] == pytest.approx(expected[name], rel=1e-9)
+    assert expected["vacuous"]
+
+
+def test_several_heads_get_the_capacity_of_the_lemma():
+    norms = TrainedNorms(
+        np.array([0.3, 0.2]), np.array([0.5, 0.4]), np.array([1.0, 2.0]), np.array([2.0, 3.0]), 1.5, 1.2, 1.0, 9
+    )
+    lemma = multi_head_capacity(7, 100, 9, 2, 1.0, (0.3, 0.2), (0.5, 0.4), (2.0, 3.0), token_norm=1.5, query_norm=1.2)
+    found = trained_gap(norms, 7, 100)
+    assert found["capacity_shape"] == pytest.approx(lemma["shape"])
+    assert found["prediction_bound"] == pytest.approx(0.5 * 1.5)
+
+
+def test_the_gap_falls_with_samples_and_grows_with_the_logarithm_of_the_length():
+    _, params = trained(6)
+    small = {name: leaf * 0.01 for name, leaf in params.items()}
+    norms = trained_norms(small, 2)
+    gaps = [trained_gap(norms, 100, m)["gap_explicit"] for m in (10**3, 10**6, 10**9)]
+    assert gaps[0] > gaps[1] > gaps[2] > 0
+    shapes = [trained_gap(norms, 10**e, 1000)["capacity_shape"] for e in (1, 2, 3)]
+    assert shapes[2] - shapes[1] == pytest.approx(shapes[1] - shapes[0])
+
+
+def test_the_samples_promised_are_the_fewest():
+    _, params = trained(7)
+    norms = trained_norms({name: leaf * 0.01 for name, leaf in params.items()}, 2)
+    m = int(samples_promised(norms, 7, 0.5))
+    assert trained_gap(norms, 7, m)["gap_explicit"] <= 0.5 < trained_gap(norms, 7, m - 1)["gap_explicit"]
+    with pytest.raises(KroghError, match="target"):
+        samples_promised(norms, 7, 0.0)
+
+
+def test_heads_must_divide_the_embedding():
+    with pytest.raises(KroghError, match="must divide the embedding 8"):
+        trained_norms(trained(0)[1], 3)

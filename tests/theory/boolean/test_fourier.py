@@ -11,12 +11,17 @@ from hypothesis import strategies as st
 
 from krogh.errors import KroghError
 from krogh.theory.boolean import fourier as boolean
+from krogh.theory.boolean.majority import relu_gap
 
 quiet = settings(database=None, deadline=None, max_examples=30)
 
 
 def subsets(n):
     return [s for size in range(n + 1) for s in itertools.combinations(range(n), size)]
+
+
+def parity_table(subset, n):
+    return boolean.cube(n)[:, list(subset)].prod(axis=1)
 
 
 def test_the_cube_has_the_documented_order():
@@ -28,9 +33,8 @@ def test_the_cube_has_the_documented_order():
 
 
 @pytest.mark.parametrize("subset", subsets(4))
-def test_parities_are_products_and_have_one_coefficient(subset):
-    table = boolean.parity_table(subset, 4)
-    assert np.array_equal(table, boolean.cube(4)[:, list(subset)].prod(axis=1))
+def test_parities_have_one_coefficient(subset):
+    table = parity_table(subset, 4)
     expected = np.zeros(16)
     expected[boolean.subset_mask(subset, 4)] = 1
     assert np.array_equal(boolean.fourier_coefficients(table), expected)
@@ -41,7 +45,7 @@ def test_parities_are_products_and_have_one_coefficient(subset):
 def test_the_transform_is_the_sum_over_the_cube_and_its_own_inverse(n, seed):
     tables = np.random.default_rng(seed).standard_normal((2, 3, 2**n))
     fast = boolean.walsh_hadamard(tables)
-    characters = np.stack([boolean.parity_table(bits(mask), n) for mask in range(2**n)])
+    characters = np.stack([parity_table(bits(mask), n) for mask in range(2**n)])
     assert np.allclose(fast, tables @ characters.T)
     assert np.allclose(boolean.walsh_hadamard(fast) / 2**n, tables)
     coefficients = fast / 2**n
@@ -58,27 +62,19 @@ def test_the_input_of_the_transform_is_left_alone():
     assert np.array_equal(table, np.arange(8.0))
 
 
-def test_one_coefficient_agrees_with_all_of_them():
-    table = np.random.default_rng(0).standard_normal(32)
-    everything = boolean.fourier_coefficients(table)
-    for subset in subsets(5):
-        assert np.isclose(boolean.fourier_coefficient(table, subset), everything[boolean.subset_mask(subset, 5)])
-
-
 @pytest.mark.parametrize("support", [(0,), (1, 3), (0, 2, 4)])
 def test_gaps_are_the_definition_written_out(support):
     n, table = 5, np.random.default_rng(1).standard_normal(32)
 
     def size(subset):
-        return abs(boolean.fourier_coefficient(table, subset))
+        return abs(np.mean(table * parity_table(subset, n)))
 
     below = [size(set(support) - {i}) for i in support]
     above = [size(set(support) | {j}) for j in range(n) if j not in support]
-    assert np.isclose(boolean.fourier_gap(table, support), min(below) - max(above))
     gradient = boolean.neighbour_coefficients(table, support)
-    assert np.isclose(boolean.gradient_gap(gradient, support), min(below) - max(above))
+    assert np.isclose(boolean.fourier_gap(gradient, support), min(below) - max(above))
     assert np.isclose(boolean.relaxed_gap(gradient, support), max(below) - max(above))
-    assert boolean.relaxed_gap(gradient, support) >= boolean.gradient_gap(gradient, support)
+    assert boolean.relaxed_gap(gradient, support) >= boolean.fourier_gap(gradient, support)
 
 
 @pytest.mark.parametrize("derivative", [boolean.heaviside, np.cos, lambda z: 3 * z**2], ids=["relu", "sine", "cube"])
@@ -105,18 +101,36 @@ def test_an_unbiased_halfspace_has_no_gradient_for_odd_k():
     assert np.abs(boolean.population_gradient(weights, range(3), boolean.heaviside)).max() < 1e-12
 
 
+def test_gaps_at_random_weights_are_those_of_their_gradients():
+    """Figure B.7 at n = 15: majority's gap at signs and at equal weights, and relaxed gaps that are often positive."""
+    signs = boolean.gradient_gap(15, 4, weights="signs", draws=3)
+    assert signs["gaps"] == pytest.approx([relu_gap(15, 4)] * 3, abs=1e-12)
+    assert signs["all_ones"] == pytest.approx(relu_gap(15, 4), abs=1e-12)
+    found = boolean.gradient_gap(9, 2, "sine", "gaussian", bias=0.4, draws=20, seed=3)
+    w = np.random.default_rng(3).standard_normal((20, 9))[7] / 3
+    gradient = boolean.population_gradient(w, range(2), np.cos, bias=0.4)
+    assert found["gaps"][7] == pytest.approx(boolean.fourier_gap(gradient, range(2)))
+    assert found["relaxed_gaps"][7] == pytest.approx(boolean.relaxed_gap(gradient, range(2)))
+    assert (
+        found["relaxed_positive"] == np.mean(np.array(found["relaxed_gaps"]) > 0) > np.mean(np.array(found["gaps"]) > 0)
+    )
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: boolean.cube(30), "n must be an integer between 0 and 24; got n=30"),
         (lambda: boolean.walsh_hadamard(np.ones(6)), "has 2\\^n entries; got 6"),
         (lambda: boolean.walsh_hadamard(1.0), "has 2\\^n entries; got 0"),
-        (lambda: boolean.parity_table([0, 0], 3), "no repeated elements; got \\[0, 0\\]"),
-        (lambda: boolean.parity_table([3], 3), "between 0 and 2; got element of the subset=3"),
-        (lambda: boolean.fourier_gap(np.ones(8), [0, 1, 2]), "1 to n-1=2 relevant coordinates"),
-        (lambda: boolean.fourier_gap(np.ones(8), []), "relevant coordinates"),
+        (lambda: boolean.subset_mask([0, 0], 3), "no repeated elements; got \\[0, 0\\]"),
+        (lambda: boolean.subset_mask([3], 3), "between 0 and 2; got element of the subset=3"),
+        (lambda: boolean.fourier_gap(np.ones(3), [0, 1, 2]), "1 to n-1=2 relevant coordinates"),
+        (lambda: boolean.fourier_gap(np.ones(3), []), "relevant coordinates"),
         (lambda: boolean.preactivations(np.ones((2, 2))), "a vector; got shape \\(2, 2\\)"),
-        (lambda: boolean.fourier_coefficient(np.ones((2, 4)), [0]), "one table"),
+        (lambda: boolean.neighbour_coefficients(np.ones((2, 4)), [0]), "one table"),
+        (lambda: boolean.gradient_gap(30, 3), "n must be an integer between 2 and 24; got n=30"),
+        (lambda: boolean.gradient_gap(5, 5), "k < n; got n=5, k=5"),
+        (lambda: boolean.gradient_gap(5, 2, activation="tanh"), "activation must be one of relu, sine"),
     ],
 )
 def test_bad_input(call, message):

@@ -17,33 +17,10 @@ from krogh.theory.boolean.limits import (
     kernel_floor,
     minimum_width,
     noise_attenuation,
-    random_search,
     random_walk,
     sq_limit,
     statistical_limit,
 )
-
-
-def test_random_search_numbers():
-    numbers = random_search(20, 3)
-    assert numbers["subsets"] == 1140 and numbers["mean_steps"] == pytest.approx(1140)
-    assert numbers["p10_steps"] < numbers["median_steps"] < numbers["mean_steps"] < numbers["p90_steps"]
-    assert numbers["median_steps"] == math.ceil(math.log(0.5) / math.log(1 - 1 / 1140))
-    assert random_search(5, 5)["mean_steps"] == 1
-
-
-def test_more_copies_of_search_are_faster_and_the_approximation_close():
-    means = [random_search(20, 3, copies)["mean_steps"] for copies in (1, 10, 100, 10**6)]
-    assert means == sorted(means, reverse=True) and means[-1] == pytest.approx(1)
-    for copies in (10, 100):
-        numbers = random_search(20, 3, copies)
-        assert numbers["mean_steps"] == pytest.approx(numbers["mean_steps_approximate"], rel=0.06)
-
-
-def test_numbers_of_subsets_beyond_floats_keep_their_logarithm():
-    numbers = random_search(10**6, 5 * 10**5)
-    assert numbers["mean_steps"] == math.inf and numbers["log10_subsets"] == pytest.approx(301026.9, abs=0.1)
-    assert random_search(10**6, 40)["log10_subsets"] == pytest.approx(math.log10(math.comb(10**6, 40)), rel=1e-12)
 
 
 def test_statistical_limit_without_noise():
@@ -86,7 +63,7 @@ def test_noise_attenuation_is_the_shrinkage_of_a_correlation():
 def test_no_query_tells_more_parities_apart_than_the_limit_allows(tolerance):
     limit = sq_limit(8, 3, tolerance)
     rng = np.random.default_rng(1)
-    queries = [rng.choice([-1.0, 1.0], 256), rng.uniform(-1, 1, 256), boolean.parity_table([0, 1, 2], 8)]
+    queries = [rng.choice([-1.0, 1.0], 256), rng.uniform(-1, 1, 256), boolean.cube(8)[:, :3].prod(axis=1)]
     queries.append(np.sign(boolean.preactivations(np.ones(8)) + 0.5))
     for query in queries:
         coefficients = boolean.fourier_coefficients(query)
@@ -145,7 +122,7 @@ def test_no_fixed_embedding_goes_below_the_kernel_floor():
     norms = {s: np.linalg.norm(coefficients[:, boolean.subset_mask(s, n)]) for s in itertools.combinations(range(n), k)}
     hardest = min(norms, key=norms.get)
     assert norms[hardest] <= numbers["coefficient_norm_at_most"]
-    label, w, losses = boolean.parity_table(hardest, n), np.zeros(40), []
+    label, w, losses = boolean.cube(n)[:, list(hardest)].prod(axis=1), np.zeros(40), []
     for _ in range(500):  # projected subgradient descent on the hinge loss
         margin = label * (features @ w)
         losses.append(np.maximum(0, 1 - margin).mean())
@@ -169,8 +146,6 @@ def test_kernel_floor_numbers():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: random_search(3, 4), "n >= k coordinates; got n=3, k=4 \\(try n=4"),
-        (lambda: random_search(0, 0), "n must be an integer at least 1; got n=0"),
         (lambda: statistical_limit(30, 3, noise=0.6), "between 0 and 0.5; got noise=0.6"),
         (lambda: statistical_limit(30, 3, noise="0.1"), "got noise='0.1'"),
         (lambda: statistical_limit(30, 3, failure=1.0), "failure must be a number strictly between 0 and 1"),

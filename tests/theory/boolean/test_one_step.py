@@ -55,6 +55,9 @@ def test_the_proof_goes_through_with_the_repaired_numbers(n, k, epsilon):
     assert ideal == pytest.approx(epsilon / 4)
     steps, gradient_norm = numbers["iterations"] - 1, 2 * n * math.sqrt(width)
     assert convex_sgd_bound(ideal, numbers["top_norm"], gradient_norm, steps) <= epsilon / 2 * (1 + 1e-12)
+    assert numbers["loss_at_most"] == pytest.approx(
+        epsilon / 4 + numbers["top_norm"] * gradient_norm / math.sqrt(steps)
+    )
     rate = numbers["top_norm"] / (gradient_norm * math.sqrt(steps))
     assert numbers["top_rate"] == pytest.approx(rate)
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from krogh.errors import KroghError
-from krogh.theory.groups.maximum import GameSolution, _polished, max_margin_group, solve_game, subset_certificate
+from krogh.theory import predict
+from krogh.theory.groups.game import GameSolution, _polished, solve_game, subset_certificate
+from krogh.theory.groups.maximum import max_margin_group
 from krogh.theory.groups.problems import characters_of
 
 
@@ -85,6 +87,14 @@ def test_one_solution_of_s_6():
     for found in solutions:
         assert found.value == pytest.approx(7.2663034e-6, rel=1e-7)
         np.testing.assert_allclose(found.class_weights[np.array(classes) - 1], list(wanted.values()), atol=1e-5)
+
+
+def test_chosen_subsets_by_name():
+    found = predict("algebra/subset-certificate", group="S_4", irreps="1,2,3,4", classes="1,2,3,4")
+    assert found["proves_the_maximum"] and found["value"] == pytest.approx(max_margin_group("S_4").value, rel=1e-12)
+    assert found["irrep_shares"] == pytest.approx(max_margin_group("S_4").irrep_shares)
+    small = predict("algebra/subset-certificate", group="A_5", irreps=(3,), classes=(1,))
+    assert not small["proves_the_maximum"] and any("smaller margin" in reason for reason in small["failing"])
 
 
 def test_subsets_that_prove_nothing_say_why():

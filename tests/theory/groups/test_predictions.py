@@ -10,7 +10,8 @@ import pytest
 
 from krogh.errors import KroghError
 from krogh.theory import predict
-from krogh.theory.groups.margins import finite_penalty, max_margin
+from krogh.theory.groups.finite import finite_penalty
+from krogh.theory.groups.maximum import max_margin
 
 VALUES = {
     "S_5": 1.3259775e-4,

@@ -11,7 +11,6 @@ from krogh.errors import KroghError
 from krogh.networks.circuits import compile_circuit
 from krogh.networks.machines.compiled import compile_machine
 from krogh.networks.margins.circuits import certify_circuit
-from krogh.networks.margins.layers import network_sizes
 from krogh.networks.margins.machines import certify_machine
 from krogh.networks.margins.worst_cases import circuit_samples, machine_samples
 from krogh.programs.circuits.generators import and_ladder, random_circuit
@@ -74,7 +73,7 @@ def test_circuit_numbers_bound_those_of_compiled_circuits(seed):
     assert compiled.network.one_norm <= found["one_norm"] and compiled.network.depth == found["hidden_layers"]
     assert worst["margin"] <= found["margin"] <= certify_circuit(compiled).theorem.value
     padded = compile_circuit(circuit, width=2 * circuit.r)
-    assert network_sizes(padded).parameters == found["parameters"]
+    assert padded.sizes().parameters == found["parameters"]
 
 
 def test_the_margin_of_circuits_falls_with_the_width_and_with_the_fan_out():

@@ -24,6 +24,17 @@ from krogh.theory.programs.theorem import (
 ONES = Constants(s=0.1, lam=2.0, sigma_zeta=0.3, sigma_h=0.5, kappa_xi=3.0, kappa_theta=5.0, mu=7.0, mu_0=11.0)
 
 
+def rounding(n):
+    """C1 on n coordinates, as weights and biases of two layers."""
+    one = np.eye(n)
+    return {
+        "V1": np.vstack([one, one]),
+        "c1": np.repeat([-1 / 3, -2 / 3], n),
+        "V2": np.hstack([3 * one, -3 * one]),
+        "c2": np.zeros(n),
+    }
+
+
 def relu(z):
     return np.maximum(z, 0)
 
@@ -107,14 +118,14 @@ def test_the_constants_of_gates_hold_under_random_perturbations(seed):
     assert worst > 0.2, "a bound that is far from reached would show an error in the test"
 
 
-def test_the_constant_of_rounding_holds_for_all_inputs_and_every_width(round_parameters):
+def test_the_constant_of_rounding_holds_for_all_inputs_and_every_width():
     s = 0.05
     kappa = block_constants((math.sqrt(2), 3 * math.sqrt(2)), (0.0, 0.0), s)[0]
     assert kappa == pytest.approx(math.sqrt(36 + (math.sqrt(2) + 2 * s) ** 2 + 1))
     assert block_constants((math.sqrt(2), 3 * math.sqrt(2)), (0.0, 0.0), 0.0)[0] == pytest.approx(6.245, abs=5e-4)
     rng = np.random.default_rng(0)
     for n in (1, 4, 12):
-        p = round_parameters(n)
+        p = rounding(n)
         layers = [(p["V1"], p["c1"]), (p["V2"], p["c2"])]
         for _ in range(200):
             h = rng.normal(size=n) * rng.choice([0.1, 1, 5])
@@ -123,11 +134,11 @@ def test_the_constant_of_rounding_holds_for_all_inputs_and_every_width(round_par
             assert change <= kappa * t * max(np.linalg.norm(h), 1) * (1 + 1e-9)
 
 
-def test_propagation_through_layers_holds_under_random_perturbations(round_parameters):
+def test_propagation_through_layers_holds_under_random_perturbations():
     """Two layers of gates and a rounding: true bits, perturbed parameters, error within gain·t at each place."""
     rng = np.random.default_rng(1)
     n, t = 5, 0.01
-    p = round_parameters(n)
+    p = rounding(n)
     gates = [(np.eye(n) + np.roll(np.eye(n), 1, axis=1), -np.ones(n)), (np.eye(n), np.zeros(n))]
     correction = [(p["V1"], p["c1"]), (p["V2"], p["c2"])]
     for _ in range(300):
@@ -145,9 +156,9 @@ def test_propagation_through_layers_holds_under_random_perturbations(round_param
         assert spread.gain < 40, "rounding forgets"
 
 
-def test_a_rounding_does_move_as_much_along_its_thresholds(round_parameters):
+def test_a_rounding_does_move_as_much_along_its_thresholds():
     """Thresholds moved apart: 3√2·t of a single coordinate, most of what is allowed."""
-    p, t = round_parameters(1), 1e-3
+    p, t = rounding(1), 1e-3
     moved_thresholds = p["c1"] + t * np.array([-1, 1]) / math.sqrt(2)
     change = abs(run([(p["V1"], moved_thresholds), (p["V2"], p["c2"])], np.ones(1))[0] - 1)
     spread = after_rounding(Spread(1.0), t)

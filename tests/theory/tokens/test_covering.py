@@ -7,18 +7,10 @@ import math
 
 import numpy as np
 import pytest
-from scipy.special import gammaln
 
 from krogh.errors import KroghError
 from krogh.theory import predict
 from krogh.theory.tokens.covering import covering, packing, query_key_covering, rademacher
-from krogh.theory.tokens.limits import (
-    approximation_width,
-    gate_width,
-    retrieval_scale,
-    squared_norm_variance,
-    token_radius,
-)
 
 CLASS = {
     "heads": 2,
@@ -171,158 +163,17 @@ def test_chaining_integral_of_the_volume_branch():
     assert found["with_logarithms"] / 3 <= integral <= 3 * found["with_logarithms"]
 
 
-def test_token_radius_bounds_the_longest_token():
-    n, length, d, trials = 5, 8, 3, 2000
-    rng = np.random.default_rng(3)
-    longest = np.linalg.norm(rng.standard_normal((trials, n * length, d)), axis=2).max(axis=1)
-    for radius in (2.5, 3.5, 5.0, 6.0, 7.0):
-        assert (longest >= radius).mean() <= token_radius(n, length, d, radius=radius)["probability"]
-    typical = token_radius(n, length, d)
-    assert typical["probability"] == pytest.approx(40**-0.5) and (longest < typical["radius"]).all()
-    assert typical["radius"] == pytest.approx(math.sqrt(3 * math.e * 3 * math.log(40)))
-    wider = token_radius(5, 8, 3, moment=4.0)
-    assert wider["radius"] == pytest.approx(2 * typical["radius"]) and wider["probability"] == pytest.approx(40**-0.5)
-
-
-def test_token_radius_for_heavier_tokens_is_not_far_off():
-    """|x|^2/(C d) exponential has moments E|x|^r = (C d)^(r/2) Gamma(1 + r/2), within the assumption for C_x = C."""
-    orders = np.linspace(1, 300, 1000)
-    assert (gammaln(1 + orders / 2) <= orders / 2 * np.log(orders)).all()
-    squared = np.random.default_rng(4).exponential(size=(4000, 10)).max(axis=1) * 2
-    for radius in (3.0, 4.0, 5.0):
-        measured = (squared >= radius**2).mean()
-        assert measured <= token_radius(10, 1, 2, radius=radius)["probability"]
-
-
-def test_gaussian_tokens_meet_the_moment_assumption_with_constant_one():
-    orders = np.linspace(1, 200, 400)
-    for d in (1, 2, 5, 20, 60):
-        log_moment = orders / 2 * math.log(2) + gammaln((d + orders) / 2) - gammaln(d / 2)
-        assert (log_moment / orders <= 0.5 * np.log(d * orders) + 1e-12).all()
-
-
-def test_tokens_of_constant_norm_contradict_the_printed_tail_below_its_proof():
-    d = 4
-    radius = math.sqrt(d)  # |x| = sqrt(d) always: every moment is d^(r/2) <= (d r)^(r/2)
-    assert token_radius(1, 1, d, radius=radius, variant="printed")["probability"] < 1
-    assert token_radius(1, 1, d, radius=radius)["probability"] == 1
-    assert token_radius(100, 100, d, radius=4.0)["probability"] == 1
-    assert token_radius(100, 100, d, radius=4.0, variant="printed")["probability"] > 1
-    beyond = token_radius(1, 1, d, radius=4.0)
-    assert beyond["moment_order"] > 1 and beyond["probability"] == pytest.approx(math.exp(-16 / (8 * math.e)))
-
-
-def test_variance_of_a_squared_norm_by_simulation():
-    rng, draws = np.random.default_rng(5), 400_000
-    mean, variances = np.array([0.5, -1.0, 2.0]), np.array([1.0, 0.25, 3.0])
-    rotation, _ = np.linalg.qr(rng.standard_normal((3, 3)))
-    x = (mean + rng.standard_normal((draws, 3)) * np.sqrt(variances)) @ rotation.T
-    squared = (x**2).sum(1)
-    found = squared_norm_variance(tuple(mean), tuple(variances))
-    assert found["mean"] == pytest.approx(squared.mean(), abs=5 * squared.std() / math.sqrt(draws))
-    assert found["variance"] == pytest.approx(squared.var(), rel=0.02)
-    mu, sigma = rotation @ mean, rotation @ np.diag(variances) @ rotation.T
-    assert found["variance"] == pytest.approx(2 * np.trace(sigma @ sigma) + 4 * mu @ sigma @ mu)
-    assert squared_norm_variance((0.0,) * 5, (1.0,) * 5) == {"mean": 5, "variance": 10}
-
-
-def test_retrieval_scale_by_simulation():
-    """The construction (A.2) on one-hot codes, which are less coherent than allowed, keeps its promises."""
-    rng, length, d, q = np.random.default_rng(6), 12, 4, 2
-    found = retrieval_scale(length, d, q, length, 3.0, 2.0, 1.5, 1e-4)
-    scores = found["scale"] * d / q * (0.5 + 0.5 * np.eye(length))  # coherence exactly 1/2
-    weights = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
-    assert np.diag(weights).min() >= found["retrieval_weight_at_least"] > 1 - 1e-3
-    x = rng.standard_normal((length, d))
-    x *= 3 / np.linalg.norm(x, axis=1, keepdims=True)
-    assert np.linalg.norm(weights @ x - x, axis=1).max() <= found["token_error_at_most"]
-    assert found["retrieval_error"] == pytest.approx(1e-2)
-    assert found["retrieval_error"] == pytest.approx(2.0 * 1.5 * math.sqrt(q) * found["token_error_at_most"])
-    assert found["attention_norm"] == pytest.approx(length * found["scale"])
-
-
-def test_retrieval_scale_of_the_reference_instance_and_as_printed():
-    # N=20, d=6, q=3, eps=1e-4 with r_a r_w r_x about what makes alpha 13.7
-    gain = 13.7 * 6 / (2 * 3)
-    product = math.exp(gain) * 1e-2 / (2 * 20 * math.sqrt(3))
-    found = retrieval_scale(20, 6, 3, 60, product, 1.0, 1.0, 1e-4)
-    assert found["scale"] == pytest.approx(13.7) and found["retrieval_weight_at_least"] > 0.99997
-    printed = retrieval_scale(20, 6, 3, 60, product, 1.0, 1.0, 1e-4, variant="printed")
-    assert printed["scale"] - found["scale"] == pytest.approx(2 * 3 / 6 * math.log(100))
-    assert printed["retrieval_error"] == pytest.approx(1e-4)
-    lax = retrieval_scale(20, 6, 3, 60, product, 1.0, 1.0, 25.0, variant="printed")
-    assert lax["retrieval_error"] > math.sqrt(25.0), "as printed, a tolerance above 1 is exceeded"
-    assert retrieval_scale(2, 6, 1, 9, 1.0, 1.0, 1.0, 1e4)["scale"] == 0
-
-
-def test_approximation_width_by_hand():
-    found = approximation_width(3, 2.0, 1.5, 0.1)
-    ratio = 3 * (1 + math.log(30)) / 0.1
-    assert found["width_order"] == pytest.approx(ratio**3)
-    assert found["output_norm_order"] == pytest.approx(3 / math.sqrt(ratio**3) * ratio**2)
-    assert found["output_norm_times_root_width"] == pytest.approx(3 * ratio**2)
-    assert found["hidden_norm_at_most"] == pytest.approx(1 / 1.5)
-    assert approximation_width(400, 2.0, 1.5, 0.1)["width_order"] == math.inf
-
-
-def test_approximation_width_holds_in_one_dimension_for_interpolation():
-    """On a line, piecewise linear interpolation of an L-Lipschitz function within eps takes 2LR/eps units or so."""
-    for error in (0.5, 0.1, 0.02):
-        knots = np.linspace(-1.0, 1.0, math.ceil(2.0 / error) + 1)
-        fine = np.linspace(-1, 1, 5001)
-        target = np.abs(np.mod(3 * fine, 1) - 0.5) / 3
-        close = np.abs(np.interp(fine, knots, np.abs(np.mod(3 * knots, 1) - 0.5) / 3) - target).max()
-        assert close <= error and len(knots) <= 3 * approximation_width(1, 1.0, 1.0, error)["width_order"]
-
-
-def test_gate_width_repaired_is_what_the_approximation_lemma_gives():
-    """Lemma 42 in two dimensions with L = 2R: the same powers of 1/eps and of R, up to constants and ln."""
-    ratios = {"width": [], "norm": [], "printed": []}
-    for error in (1e-2, 1e-4, 1e-6):
-        for bound in (2.0, 20.0):
-            token = math.sqrt(bound**2 - 1)
-            lemma = approximation_width(2, 2 * bound, bound, error)
-            found = gate_width(token, error)
-            ratios["width"].append(found["gate_width_order"] / lemma["width_order"])
-            ratios["norm"].append(found["gate_norm_order"] / lemma["output_norm_times_root_width"])
-            printed = gate_width(token, error, variant="printed")["gate_width_order"]
-            ratios["printed"].append(printed / lemma["width_order"])
-    assert max(ratios["width"]) < 6 * min(ratios["width"]) and max(ratios["norm"]) < 6 * min(ratios["norm"])
-    assert max(ratios["printed"]) > 50 * min(ratios["printed"])
-
-
-def test_gate_width_by_hand():
-    found = gate_width(1.0, 0.1, code_dimension=5, state_bound=2.0)
-    bound = math.sqrt(6)
-    ratio = math.log(bound / 0.1) / 0.1
-    assert found["gate_width_order"] == pytest.approx(bound**6 * ratio**3)
-    assert found["gate_norm_order"] == pytest.approx(bound**6 * ratio**2)
-    printed = gate_width(1.0, 0.1, variant="printed")
-    each = 4 * (math.log(math.sqrt(2) / 0.1) / 0.1) ** 1.5
-    assert printed["gate_width_order"] == pytest.approx(each) == printed["gate_norm_order"]
-    product = math.log(50) / 0.1
-    assert found["codes_width_order"] == pytest.approx(125 * product**2)
-    assert found["codes_norm_order"] == pytest.approx(5**2.5 * product**1.5)
-
-
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
         ("qstr/covering", {"scale": 0.5, **CLASS}),
         ("qstr/rademacher", {"samples": 400, "length": 10, **CLASS}),
         ("qstr/packing", {"dimension": 3, "scale": 0.5}),
-        ("qstr/token-radius", {"samples": 5, "length": 8, "dimension": 3}),
-        ("qstr/approximation-width", {"dimension": 2, "lipschitz": 1.0, "radius": 1.0, "error": 0.1}),
-        ("qstr/gate-width", {"token_bound": 1.0, "error": 0.1}),
     ],
 )
 def test_by_name(name, settings):
     numbers = predict(name, **settings)
     assert numbers == predict(name, **{k: str(v) for k, v in settings.items()}) and len(numbers) >= 4
-
-
-def test_variance_by_name_takes_lists():
-    assert predict("qstr/variance", mean="1,0", variances="1,2") == {"mean": 4.0, "variance": 14.0}
 
 
 @pytest.mark.parametrize(
@@ -336,11 +187,6 @@ def test_variance_by_name_takes_lists():
         (lambda: rademacher(10, 10, **CLASS, truncation=-1.0), "truncation must be a number greater than 0"),
         (lambda: packing(0, 0.5), "dimension must be an integer at least 1"),
         (lambda: packing(2, 0.5, variant="mended"), "variant must be"),
-        (lambda: token_radius(1, 1, 1, radius=-1.0), "radius must be a finite number of at least 0"),
-        (lambda: squared_norm_variance((1.0,), (1.0, 2.0)), "one number per coordinate"),
-        (lambda: squared_norm_variance((1.0,), (-1.0,)), "variances must be at least 0"),
-        (lambda: approximation_width(2, 1.0, 1.0, 2.0), "error must be at most lipschitz"),
-        (lambda: gate_width(1.0, 1.5), "error must be below 1; got error=1.5"),
     ],
 )
 def test_bad_input(call, message):

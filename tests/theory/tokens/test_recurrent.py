@@ -9,15 +9,18 @@ import numpy as np
 import pytest
 
 from krogh.errors import KroghError
+from krogh.tasks.links import TwoLayer
 from krogh.theory import predict
-from krogh.theory.tokens.limits import token_radius
+from krogh.theory.tokens.prompts import token_radius
 from krogh.theory.tokens.recurrent import (
     error_propagation,
     norm_exponent,
+    parameter_norm,
     recurrent_covering,
     recurrent_risk,
     recurrent_width,
     sign_storage,
+    state_norms,
 )
 
 
@@ -177,6 +180,25 @@ def test_a_cover_of_that_size_covers_a_ball_of_parameters():
 def test_by_name(name, settings):
     numbers = predict(name, **settings)
     assert numbers == predict(name, **{k: str(v) for k, v in settings.items()}) and len(numbers) >= 4
+
+
+def test_norms_of_a_head_and_of_everything():
+    head = TwoLayer(np.array([3.0, 4.0]), np.array([[1.0, 2.0], [0.0, 2.0]]), np.array([0.0, 4.0]))
+    assert head.output_radius == pytest.approx(5 * math.sqrt(2)) and head.input_radius == pytest.approx(
+        5 / math.sqrt(2)
+    )
+    unit = TwoLayer(np.array([1.0, -1.0]), np.array([[0.6, 0.8], [-0.6, -0.8]]), np.zeros(2))
+    linear = (unit.output_radius, unit.input_radius)
+    assert linear == pytest.approx((2.0, 1.0)), "the linear link has r_a = 2 and r_w = 1"
+    assert parameter_norm({"a": np.array([1.0, 2.0]), "w": np.full((2, 2), 2.0)}) == pytest.approx(math.sqrt(21))
+
+
+def test_norms_of_a_state():
+    u = np.diag([3.0, 1.0]) @ np.eye(2, 4)
+    norms = state_norms(u, [2 * np.eye(2), np.array([0.0, 5.0])], length=50)
+    assert norms.state == pytest.approx(3) and norms.lipschitz == pytest.approx(10) and norms.width == 2
+    assert norms.ratio == pytest.approx(50 / (900 * math.log(3)))
+    assert state_norms(np.zeros((2, 4)), [], 5).ratio == math.inf
 
 
 @pytest.mark.parametrize(

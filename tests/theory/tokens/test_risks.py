@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from krogh.errors import KroghError
-from krogh.theory.tokens.witnesses import averaged_risk, draw_positions, pointwise_risk, population_risk
+from krogh.theory.tokens.risks import averaged_risk, draw_positions, pointwise_risk, population_risk, risk_noise
 
 
 def test_averaged_risk_is_the_double_sum():
@@ -46,6 +46,18 @@ def test_population_risk_of_the_zero_predictor_is_one_and_its_error_bar_counts_p
     assert risk == pytest.approx(1, abs=4 * error)
     assert error == pytest.approx(math.sqrt(2 / 4000), rel=0.15), "8 equal positions are one observation, not 8"
     assert population_risk(np.zeros((1, 2)), np.ones((1, 2))) == (1.0, math.inf)
+
+
+@pytest.mark.parametrize(("length", "shared"), [(1, False), (6, False), (6, True)])
+def test_empirical_risks_scatter_as_predicted(length, shared):
+    found = [risk_noise(50, length, shared, seed) for seed in range(800)]
+    for risk, deviation in (("averaged", "averaged_deviation"), ("pointwise", "pointwise_deviation")):
+        drawn, expected = np.array([each[risk] for each in found]), found[0][deviation]
+        assert abs(drawn.mean() - 1) < 5 * expected / math.sqrt(800)
+        assert drawn.std() == pytest.approx(expected, rel=0.15)
+    bars = np.array([each["population_error"] for each in found])
+    assert np.sqrt((bars**2).mean()) == pytest.approx(found[0]["averaged_deviation"], rel=0.15)
+    assert all(each["population"] == pytest.approx(each["averaged"]) for each in found)
 
 
 def test_positions_are_uniform():

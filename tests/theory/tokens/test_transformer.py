@@ -10,7 +10,7 @@ import pytest
 from krogh.errors import KroghError
 from krogh.theory import predict
 from krogh.theory.tokens.covering import rademacher
-from krogh.theory.tokens.limits import retrieval_scale
+from krogh.theory.tokens.sizes import retrieval_scale
 from krogh.theory.tokens.transformer import regime, transformer_risk, transformer_samples
 
 SETTING = {"length": 50, "dimension": 6, "sparsity": 2, "link_width": 8, "output_norm": 2.0, "hidden_norm": 1.5}

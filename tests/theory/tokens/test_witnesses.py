@@ -13,11 +13,11 @@ from krogh.theory.tokens.limits import feedforward_floor, head_floor
 from krogh.theory.tokens.witnesses import (
     accessible_functionals,
     average_oracle_risk,
+    few_heads,
     head_label,
     head_mmse,
     head_prediction,
     head_risk,
-    oracle_prediction,
     oracle_risk,
     span_basis,
     span_coverage,
@@ -32,6 +32,12 @@ def unit(vector):
 
 def samples(n, length, dimension, seed=0):
     return np.random.default_rng(seed).standard_normal((n, length * dimension))
+
+
+def oracle_prediction(v, u, x, indices):
+    """E[<u, x_t> | t, Vx] = <V P_t u, V x>, the predictor whose risk is the oracle's."""
+    seen = np.einsum("kti,i->tk", v.reshape(len(v), -1, len(u)), u)
+    return np.einsum("bk,bk->b", x @ v.T, seen[indices])
 
 
 @pytest.mark.parametrize(("length", "dimension", "n", "expected"), [(10, 3, 12, 0.6), (20, 4, 40, 0.5), (3, 2, 9, 0)])
@@ -136,6 +142,15 @@ def test_scalar_tokens_as_in_proposition_21():
     assert functionals.shape == (2, 5) and head_risk(functionals) == pytest.approx(1 - 2 / 5)
     repeated = accessible_functionals(np.ones((3, 5)), 1)
     assert head_risk(repeated) == pytest.approx(1 - 1 / 5), "heads that attend alike count once"
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_the_floors_of_few_heads_are_attained(reads):
+    found = few_heads(4, 8, 2, reads, prompts=20_000, seed=1)
+    floors = head_floor(4, 8, 2)
+    assert found["least_risk"] == pytest.approx(floors["floor_sharper" if reads else "floor_separated"])
+    assert found["simulated"] == pytest.approx(found["least_risk"], abs=4 * found["standard_error"])
+    assert found["functionals"] == (4 * 8 - 2 * 6 if reads else 2 * 8)
 
 
 def test_no_estimator_beats_the_least_mean_squared_error():

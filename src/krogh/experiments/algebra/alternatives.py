@@ -6,7 +6,6 @@ factor of about √(p/2) below the maximum. Training that starts there, with a l
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -18,17 +17,13 @@ from krogh.engine import Trials, sweep
 from krogh.experiments.algebra.common import (
     FEWEST,
     THEOREM,
+    Addition,
+    MedianClaims,
     addition_measures,
-    addition_trial,
-    check_modulus,
-    compared_curves,
     curve_table,
+    curves_figure,
     distance_figure,
     draw_rows,
-    measured_additions,
-    say_bound,
-    say_distances,
-    say_median,
 )
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, setting
 from krogh.lab.estimate import exact
@@ -50,13 +45,7 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Settings:
-    p: int = setting(11, "modulus at which networks are compared", least=3)
-    width: int = setting(80, "neurons of the network trained from random weights", least=1)
-    steps: int = setting(10_000, "its steps", least=1)
-    doubled_every: int = setting(250, "its steps between two doublings of the rate", least=1)
-    doublings: int = setting(10, "how often its rate is doubled", least=0)
-    weight: float = setting(1e-4, "its λ", above=0)
+class Settings(Addition):
     start_p: int = setting(7, "modulus of the memoriser that training starts from (2p² neurons)", least=3)
     start_steps: int = setting(12_000, "steps from there", least=1)
     start_doubled_every: int = setting(250, "steps between two doublings of the rate there", least=1)
@@ -65,9 +54,19 @@ class Settings:
     noises: tuple[float, ...] = setting(
         (0.0, 0.01, 0.1), "normal noise added to every weight of the memoriser", distinct=True, least=0
     )
-    rate: float = setting(0.05, "learning rate at first", least=0)
-    seeds: int = setting(6, "networks of each kind", least=1)
-    probe_every: int = setting(100, "steps between two points of a curve", least=1)
+
+    @property
+    def start(self) -> Addition:
+        """The training that starts from the memoriser."""
+        return Addition(
+            self.start_p,
+            steps=self.start_steps,
+            doubled_every=self.start_doubled_every,
+            doublings=self.start_doublings,
+            rate=self.rate,
+            weight=self.start_weight,
+            probe_every=self.probe_every,
+        )
 
 
 @experiment("algebra/alternatives")
@@ -96,44 +95,28 @@ class Alternatives(Experiment[Settings]):
     keep_weights = True
 
     def check(self, settings: Settings) -> None:
-        check_modulus(settings.p, settings.weight)
-        check_modulus(settings.start_p, settings.start_weight)
+        settings.check_modulus()
+        settings.start.check_modulus()
 
     def trials(self, settings: Settings) -> Iterator[Trials]:
-        trial = functools.partial(addition_trial, rate=settings.rate, probe_every=settings.probe_every)
-        random = trial(
-            settings.p,
-            PairNetwork(settings.width),
-            steps=settings.steps,
-            weight=settings.weight,
-            doubled_every=settings.doubled_every,
-            doublings=settings.doublings,
-        )
-        yield from sweep(random, seed=range(settings.seeds), label={"begun": "random"})
+        yield from sweep(settings.trial(), seed=range(settings.seeds), label={"begun": "random"})
         memoriser = memoriser_network(cyclic(settings.start_p).table)
         weights = {"U": memoriser.U, "V": memoriser.V, "W": memoriser.W}
         for noise in settings.noises:
-            moved = trial(
-                settings.start_p,
-                PairNetwork(memoriser.width, start=weights, start_noise=noise),
-                steps=settings.start_steps,
-                weight=settings.start_weight,
-                doubled_every=settings.start_doubled_every,
-                doublings=settings.start_doublings,
-            )
+            trial = settings.start.trial(PairNetwork(memoriser.width, start=weights, start_noise=noise))
             seeds = range(settings.seeds if noise > 0 else 1)
-            yield from sweep(moved, seed=seeds, label={"begun": "memoriser", "noise": noise})
+            yield from sweep(trial, seed=seeds, label={"begun": "memoriser", "noise": noise})
 
     def measure(self, results: Results[Settings]) -> Measures:
-        return {"compared": lambda: compared(results), "departures": lambda: departures(results)}
+        return {"compared": lambda: compare(results), "departures": lambda: follow_memorisers(results)}
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         settings = tables.settings
         say_compared(say, settings.p, tables["compared"])
         for noise in settings.noises:
             table = tables["departures"].filter(noise=noise, when="end")
-            head = f"Z_{settings.start_p}, from the memoriser with noise {noise:g}: "
-            say_departure(say.about(f"noise-{noise:g}-", head), table, fewest=FEWEST if noise > 0 else 1)
+            part = say.about(f"noise-{noise:g}-", f"Z_{settings.start_p}, from the memoriser with noise {noise:g}: ")
+            say_departure(MedianClaims(part, table, FEWEST if noise > 0 else 1))
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
         settings, table, moved = tables.settings, tables["compared"], tables["departures"]
@@ -148,7 +131,7 @@ class Alternatives(Experiment[Settings]):
 # --- what is measured -----------------------------------------------------------------------------------------
 
 
-def compared(results: Results[Settings]) -> pl.DataFrame:
+def compare(results: Results[Settings]) -> pl.DataFrame:
     """One row per network at p: constructions, random weights, and trained from them."""
     p = results.settings.p
     table, rows = cyclic(p).table, []
@@ -157,17 +140,17 @@ def compared(results: Results[Settings]) -> pl.DataFrame:
         ("memoriser, balanced", memoriser_network(table)),
         ("memoriser, as printed", memoriser_network(table, balanced=False)),
     ):
-        found = addition_measures(network, p)
-        rows.append({"network": kind, "p": p, "seed": 0, "when": "end"} | found | {"highest": found["ratio"]})
-    trained = measured_additions(results.networks(begun="random"), (), p)
+        measures = addition_measures(network, p)
+        rows.append({"network": kind, "p": p, "seed": 0, "when": "end"} | measures | {"highest": measures["ratio"]})
+    trained = results.settings.measure(results.networks(begun="random"))
     return pl.DataFrame([*rows, *({"network": TRAINED[row["when"]], "p": p} | row for row in trained)])
 
 
-def departures(results: Results[Settings]) -> pl.DataFrame:
+def follow_memorisers(results: Results[Settings]) -> pl.DataFrame:
     """Two rows per network that started from the memoriser: at the start and at the end."""
-    p = results.settings.start_p
-    rows = measured_additions(results.networks(begun="memoriser"), ("noise",), p)
-    return pl.DataFrame([{"network": "from the memoriser", "p": p} | row for row in rows])
+    start = results.settings.start
+    rows = start.measure(results.networks(begun="memoriser"), ["noise"])
+    return pl.DataFrame([{"network": "from the memoriser", "p": start.p} | row for row in rows])
 
 
 def predicted_ratios(p: int) -> dict[str, float]:
@@ -206,50 +189,31 @@ def say_compared(say: Claims, p: int, table: pl.DataFrame) -> None:
         source_value="every frequency alike",
     )
     # Random networks are where the trained ones began.
-    say_bound(say, "bound", table.filter(pl.col("network") != "random")["highest"], "γ*", THEOREM)
-    trained, random = table.filter(network="trained"), table.filter(network="random")
-    say_median(
-        say,
+    MedianClaims(say, table.filter(pl.col("network") != "random")).bound("γ*", THEOREM)
+    MedianClaims(say, table.filter(network="trained")).margin(
         "trained-margin",
         "a network trained from random weights has nearly the maximum margin, not a memoriser's.",
-        trained["ratio"],
-        "the normalised margin over γ*",
         at_least=0.95,
         source_value="approaches γ* (Figure 7.1c)",
     )
-    say_median(
-        say,
-        "random-margin",
-        "a random network has no margin.",
-        random["ratio"],
-        "the normalised margin over γ*",
-        at_most=0.0,
-    )
-    say_distances(say.about("trained-", "trained from random weights: "), trained)
+    random = MedianClaims(say, table.filter(network="random"))
+    random.margin("random-margin", "a random network has no margin.", at_most=0.0)
+    part = say.about("trained-", "trained from random weights: ")
+    MedianClaims(part, table.filter(network="trained")).distances()
 
 
-def say_departure(say: Claims, table: pl.DataFrame, fewest: int) -> None:
+def say_departure(claim: MedianClaims) -> None:
     """Where training ends that starts from the memoriser; without noise at one network, which no seed changes."""
-    say_bound(say, "bound", table["highest"], "γ*", THEOREM)
-    say_median(
-        say,
-        "margin",
-        "training reaches the maximum margin.",
-        table["ratio"],
-        "the normalised margin over γ*",
-        at_least=0.99,
-        fewest=fewest,
-    )
-    say_median(
-        say,
+    claim.bound("γ*", THEOREM)
+    claim.margin("margin", "training reaches the maximum margin.", at_least=0.99)
+    claim(
         "one-frequency",
         "every kept neuron ends with one frequency.",
-        table["power_least"],
+        "power_least",
         "the least largest normalised power of u, v and w of kept neurons",
         at_least=0.99,
-        fewest=fewest,
     )
-    say_distances(say, table, fewest=fewest)
+    claim.distances()
 
 
 # --- how it looks ---------------------------------------------------------------------------------------------
@@ -264,8 +228,6 @@ def _comparison(p: int, table: pl.DataFrame, source: str) -> Figure:
     title = f"Networks that add modulo {p}: margin, frequencies and distance from optimal neurons"
     chart = Chart("comparison", title, source=source, width=10.5, height=3.4, columns=len(panels), sharey=True)
     draw_rows(chart.panels, panels, {name: table.filter(network=kind) for kind, name in KINDS.items()}, alpha=0.8)
-    for panel, words in zip(chart, panels.values(), strict=True):
-        panel.axes(x=words)
     chart[0].reference(1.0, "γ*", axis="x")
     chart[0].ax.axvline(0, color=figures.MUTED, linewidth=0.8)
     chart[1].reference(2 / p, "flat: 2/p", axis="x")
@@ -283,7 +245,7 @@ def _departure(settings: Settings, trials: pl.DataFrame, source: str) -> Figure:
     curves = curve_table(trials, ["noise"], ["normalised_margin", "power"])
     ratio = pl.col("normalised_margin") / max_margin_cyclic(p).value
     curves = curves.select("noise", "seed", "step", ratio.alias("ratio"), "power")
-    return compared_curves(
+    return curves_figure(
         "departure",
         f"Training modulo {p} that starts from a network which memorised the table",
         {f"noise {noise:g}": curves.filter(noise=noise) for noise in settings.noises},

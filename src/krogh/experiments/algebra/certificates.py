@@ -21,6 +21,7 @@ from krogh.errors import require
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, setting
 from krogh.lab.estimate import exact, largest, least
 from krogh.lab.experiment import Measures
+from krogh.networks.groups.arrays import Network as Arrays
 from krogh.networks.groups.certificates import certify
 from krogh.networks.groups.written import cyclic_network, group_network, parity_network
 from krogh.programs.groups import Group, load_group
@@ -154,28 +155,25 @@ def _row(family: str, case: str, width: int, value: float, lower: float, upper: 
     }
 
 
+def _executed(family: str, case: str, network: Arrays, problem: Any, value: float) -> dict[str, Any]:
+    """The certificate of a network on all inputs."""
+    proof = certify(network, problem)
+    return _row(family, case, network.width, value, proof.lower, proof.upper, _words(proof.failing))
+
+
 def _cyclic(p: int) -> dict[str, Any]:
-    odd = p % 2 == 1
-    network = cyclic_network(p) if odd else group_network(p)
-    value = theorem_7_7(p) if odd else max_margin_cyclic(p).value
-    proof = certify(network, p)
-    return _row(
-        "odd" if odd else "even", f"Z_{p}", network.width, value, proof.lower, proof.upper, _words(proof.failing)
-    )
+    if p % 2:
+        return _executed("odd", f"Z_{p}", cyclic_network(p), p, theorem_7_7(p))
+    return _executed("even", f"Z_{p}", group_network(p), p, max_margin_cyclic(p).value)
 
 
 def _parity(k: int) -> dict[str, Any]:
-    network = parity_network(k + SPARE, k=k)
-    proof = certify(network, ParityProblem(k + SPARE, k=k))
-    value = max_margin_parity(k).value
-    return _row("parity", f"k = {k}", network.width, value, proof.lower, proof.upper, _words(proof.failing))
+    problem, value = ParityProblem(k + SPARE, k=k), max_margin_parity(k).value
+    return _executed("parity", f"k = {k}", parity_network(k + SPARE, k=k), problem, value)
 
 
 def _group(group: Group, family: str) -> dict[str, Any]:
-    network = group_network(group)
-    proof = certify(network, group)
-    value = max_margin_group(group).value
-    return _row(family, group.name, network.width, value, proof.lower, proof.upper, _words(proof.failing))
+    return _executed(family, group.name, group_network(group), group, max_margin_group(group).value)
 
 
 def _program(name: str) -> dict[str, Any]:
@@ -266,8 +264,7 @@ def _gaps(table: pl.DataFrame, source: str) -> Figure:
         gaps = np.maximum(own["gap"].abs().to_numpy(), smallest)
         panel.dots(gaps, own["place"], FAMILIES[family][0], markersize=6, alpha=1.0)
     panel.reference(CLOSED, "closed", axis="x")
-    panel.ax.set_yticks(places, [f"{row['case']} ({row['neurons']:,} neurons)" for row in table.to_dicts()])
-    panel.ax.invert_yaxis()
+    panel.name_rows([f"{row['case']} ({row['neurons']:,} neurons)" for row in table.to_dicts()])
     panel.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return chart.figure(
         "The normalised margin of the source's networks on all inputs, and the largest class-weighted margin of any "
@@ -293,9 +290,9 @@ def _bounds(table: pl.DataFrame) -> Figure:
     panel.ax.set_xticks(places, table["group"].to_list())
     panel.ax.margins(y=0.15)
     panel.legend(loc="upper left")
-    said = " ".join(f"{name}: {text}." for name, text in table.select("group", "failing").iter_rows() if text)
+    failing = " ".join(f"{name}: {text}." for name, text in table.select("group", "failing").iter_rows() if text)
     return chart.figure(
         "The margin of the network of Lemma D.15 over γ*, and two upper bounds: with the weights per class of Lemma "
-        f"D.14 it is met; with the same weight on every wrong label it is not. With the latter, {said}",
+        f"D.14 it is met; with the same weight on every wrong label it is not. With the latter, {failing}",
         table,
     )

@@ -1,4 +1,24 @@
-"""How the composition of a group is trained: the source's settings for its groups, automatic ones for any other.
+"""What the experiments of this source share: how networks are trained, measured, judged and drawn.
+
+All are trained by gradient descent on cross-entropy plus λ Σ_i ‖ω_i‖^ν over the whole table, with a rate that is
+doubled at stated steps (`MarginPreset`); their weights are kept, and measured in float64, before and after:
+
+    features    largest normalised power of u, v and w, the dominant frequencies, their shares of Σ‖ω_i‖^ν
+    margin      normalised margin over γ*, and the certificate's gap γ* - margin with its two parts
+    distance    from the family of maximum-margin networks: neurons, shares, function (`margin_distance`)
+
+The gap is (V - E[g']) + (E[g'] - h), both divided by ‖θ‖^ν: neurons that are not optimal (Eq 7.3), and inputs or labels
+off the margin (Eq 7.1, C.1). For ReLU neurons no maximum margin is known: the margin and the gap are left out, and the
+distance says how far their weights and their function are from those of quadratic networks of maximum margin.
+
+Criteria of distances follow from the reference's of features and margins, and were set before anything was measured:
+
+    a vector with the share P of its power in a cosine has the cosine √P with it, so that P ≥ 0.99 and 0.85 are
+    distances (2(1 - √P))^½ ≤ 0.1 and 0.4;  shares within 20% of the optimum's differ by ½·0.2 in total variation;
+    a margin of 0.95 γ* leaves a gap of 0.05, and the same is asked of the function's cosine
+
+The composition of a group is trained with the source's settings for its groups (`PRESETS`), and with automatic ones for
+any other (`plan_of`):
 
     λ    a hundredth of γ*, one digit: far below where the zero network is optimal
     m    twice what suffices for a network of maximum margin, and ten per irrep: neurons of an irrep of dimension 1
@@ -16,34 +36,15 @@ that vanish like e^{-margin}. Two things bound it:
                scaling all weights, λ/γ*·‖∇M‖², or output weights moving together. Power iteration finds 0.5 to 1.4
                times as much, on groups of order 6 to 36. Then 1/(3·rate·λ·ω) steps bring imbalances between neurons
                down by a factor e, and sixty times as many are made.
-
-What the experiments of this source share: trials that add modulo p, measures of their networks, claims, figures.
-
-All networks are trained by gradient descent on cross-entropy plus λ Σ_i ‖ω_i‖^ν over the whole table, with a rate that
-is doubled at stated steps (`MarginPreset`); their weights are kept, and measured in float64, before and after:
-
-    features    largest normalised power of u, v and w, the dominant frequencies, their shares of Σ‖ω_i‖^ν
-    margin      normalised margin over γ*, and the certificate's gap γ* - margin with its two parts
-    distance    from the family of maximum-margin networks: neurons, shares, function (`theory.features.distance`)
-
-The gap is (V - E[g']) + (E[g'] - h), both divided by ‖θ‖^ν: neurons that are not optimal (Eq 7.3), and inputs or labels
-off the margin (Eq 7.1, C.1). For ReLU neurons no maximum margin is known: the margin and the gap are left out, and the
-distance says how far their weights and their function are from those of quadratic networks of maximum margin.
-
-Criteria of distances follow from the reference's of features and margins, and were set before anything was measured:
-
-    a vector with the share P of its power in a cosine has the cosine √P with it, so that P ≥ 0.99 and 0.85 are
-    distances (2(1 - √P))^½ ≤ 0.1 and 0.4;  shares within 20% of the optimum's differ by ½·0.2 in total variation;
-    a margin of 0.95 γ* leaves a gap of 0.05, and the same is asked of the function's cosine
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -51,7 +52,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from krogh.engine import Trial
 from krogh.errors import require, require_integer
-from krogh.lab import Chart, Claims, Figure, Network, figures, groups, need
+from krogh.lab import Chart, Claims, Figure, Network, figures, groups, need, setting
 from krogh.lab.charts import Panel
 from krogh.lab.estimate import exact, largest, median, unknown_estimate
 from krogh.models.two_layer import PairNetwork
@@ -65,15 +66,13 @@ from krogh.probes.features.nearest import nearest_in_irreps
 from krogh.probes.features.spectra import Spectrum, network_spectrum, norm_balance, norm_weights, weighted_mean
 from krogh.probes.margins import Margin
 from krogh.probes.spectra import FourierPower
-from krogh.programs.group_files import READERS
-from krogh.programs.groups import Group, load_group
+from krogh.programs.groups import TABLE_FILES, Group, load_group
 from krogh.tasks.composition import GroupComposition
 from krogh.theory.groups.finite import FiniteLambda, finite_lambda
 from krogh.theory.groups.irreps import irrep_powers, real_irreps
 from krogh.theory.groups.maximum import MaxMargin, max_margin_cyclic, max_margin_group
 from krogh.theory.groups.problems import characters_of, group_of
 from krogh.theory.groups.weighted import offset_maximum
-from krogh.training import NeuronNorm, Online, Piecewise, Population, Regime, Sgd, Stopping, Training, doublings
 from krogh.training.training import MARGIN_PRESETS, MarginPreset
 
 FEWEST = 6  # seeds from which on the range of all is a 95% interval of the median, whatever the law
@@ -83,36 +82,46 @@ NEURONS, SHARES, FUNCTION, GAP = 0.1, 0.1, 0.05, 0.05
 EVEN = 0.2  # a frequency's share is as it should be within this factor of the share in a maximum-margin network
 
 
-# --- what is trained ------------------------------------------------------------------------------------------
+# --- addition modulo p ----------------------------------------------------------------------------------------
 
 
-def addition_trial(
-    p: int,
-    model: PairNetwork,
-    *,
-    steps: int,
-    rate: float,
-    weight: float,
-    doubled_every: int,
-    doublings: int,
-    probe_every: int,
-) -> Trial:
-    """Addition modulo p from its whole table, at a rate doubled `doublings` times, once every `doubled_every` steps."""
-    doubled_at = tuple(doubled_every * (number + 1) for number in range(doublings))
-    preset = MarginPreset(f"Z_{p}", model.width, steps, rate, doubled_at, weight, activation=model.activation)
-    training = preset.training(probe_every)
-    return Trial(GroupComposition(preset.task), model, training, probes=(Margin(), FourierPower()))
+@dataclass(frozen=True)
+class Addition:
+    """Training on the whole table of addition modulo p, at a rate that is doubled every so many steps."""
 
+    p: int = setting(11, "modulus", least=3)
+    width: int = setting(80, "neurons", least=1)
+    steps: int = setting(10_000, "steps of gradient descent on all p² inputs", least=1)
+    doubled_every: int = setting(250, "steps between two doublings of the rate", least=1)
+    doublings: int = setting(10, "how often the rate is doubled", least=0)
+    rate: float = setting(0.05, "learning rate at first", least=0)
+    weight: float = setting(1e-4, "λ of the penalty on neurons", above=0)
+    seeds: int = setting(6, "networks of each kind", least=1)
+    probe_every: int = setting(100, "steps between two points of a curve", least=1)
 
-def check_modulus(p: int, weight: float) -> None:
-    """Refuse an even p, which has a frequency that is its own conjugate, and a λ that leaves nothing but zero."""
-    require(p % 2 == 1, f"Theorem 7.7 is about odd p; got p={p} (try p={p - 1} or {p + 1})")
-    zero = max_margin_cyclic(p).value * (p - 1) / p
-    require(
-        weight < zero,
-        f"weight must be below γ*(p-1)/p = {zero:.4g}, from which on the zero network is optimal for p={p}; got "
-        f"weight={weight!r}",
-    )
+    def check_modulus(self) -> None:
+        """Refuse an even p, which has a frequency that is its own conjugate, and a λ that leaves nothing but zero."""
+        p = self.p
+        require(p % 2 == 1, f"Theorem 7.7 is about odd p; got p={p} (try p={p - 1} or {p + 1})")
+        zero = max_margin_cyclic(p).value * (p - 1) / p
+        require(
+            self.weight < zero,
+            f"weight must be below γ*(p-1)/p = {zero:.4g}, from which on the zero network is optimal for p={p}; got "
+            f"weight={self.weight!r}",
+        )
+
+    def trial(self, model: PairNetwork | None = None) -> Trial:
+        """The training of a model; of quadratic neurons unless another is given."""
+        model = PairNetwork(self.width) if model is None else model
+        doubled_at = tuple(self.doubled_every * (number + 1) for number in range(self.doublings))
+        preset = MarginPreset(f"Z_{self.p}", model.width, self.steps, self.rate, doubled_at, self.weight)
+        training = preset.training(self.probe_every)
+        return Trial(GroupComposition(preset.task), model, training, probes=(Margin(), FourierPower()))
+
+    def measure(self, networks: Iterable[Network], labels: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """Its networks before training and after (`measure_networks`, `addition_measures`)."""
+        gamma = max_margin_cyclic(self.p).value
+        return measure_networks(networks, labels, lambda arrays: addition_measures(arrays, self.p), gamma)
 
 
 # --- what is measured -----------------------------------------------------------------------------------------
@@ -142,7 +151,7 @@ def highest_margin(network: Network, ratio: float, gamma: float) -> float:
     return float(np.max(known[np.isfinite(known)], initial=-math.inf))
 
 
-def measured_networks(
+def measure_networks(
     networks: Iterable[Network],
     labels: Sequence[str],
     measures: Callable[[Arrays | None], dict[str, float]],
@@ -163,41 +172,42 @@ def measured_networks(
     return rows
 
 
-def measured_additions(networks: Iterable[Network], labels: Sequence[str], p: int) -> list[dict[str, Any]]:
-    """The same of networks that add modulo p."""
-    return measured_networks(networks, labels, lambda arrays: addition_measures(arrays, p), max_margin_cyclic(p).value)
-
-
 def addition_measures(network: Arrays | None, p: int) -> dict[str, float]:
     """Everything about a network that adds modulo p, by name (`MEASURES`); nan where it diverged or nothing is known.
 
     `fewest` is the least number of kept neurons that a frequency has: with few, its terms u²w and v²w cannot cancel.
     """
-    found = dict.fromkeys(MEASURES, math.nan)
+    unknown = dict.fromkeys(MEASURES, math.nan)
     if network is None or not np.any(network.neurons):
-        return found
+        return unknown
     assert isinstance(network, PairArrays)
     spectrum = network_spectrum(network, p)
-    kept = spectrum.kept
-    powers = spectrum.largest[:, kept]
     counts = np.array(list(spectrum.counts().values()))
-    known = network.activation == "quadratic"
-    return found | {
-        "margin": dataset_margin(network, p),
+    quadratic = network.activation == "quadratic"
+    return unknown | {
         "normalised_margin": normalised_margin(network, p),
-        "cross_entropy": cross_entropy(network, p),
-        "flatness": logit_flatness(network, p),
+        **feature_measures(network, p, spectrum),
+        "fewest": float(counts.min()),
+        "present": float(np.mean(counts > 0)),
+        "even_shares": float(np.mean(np.abs(relative_shares(spectrum, p) - 1) <= EVEN)),
+        "phase": float(np.max(np.abs(phase_residuals(network, p)[spectrum.kept]))),
+        "balance": float(np.max(np.abs(norm_balance(network)[spectrum.kept] - 1))),
+        **(margin_measures(network, p) if quadratic else relu_distance(network, p)),
+    }
+
+
+def feature_measures(network: PairArrays, problem: Any, spectrum: Spectrum) -> dict[str, float]:
+    """Margin, loss, and how far neurons have one frequency, or lie in one irrep."""
+    powers = spectrum.largest[:, spectrum.kept]
+    return {
+        "margin": dataset_margin(network, problem),
+        "cross_entropy": cross_entropy(network, problem),
+        "flatness": logit_flatness(network, problem),
         "power": float(spectrum.mean_largest.min()),
         "power_median": float(np.median(powers)),
         "power_least": float(powers.min()),
         "agreement": spectrum.agreement,
-        "kept": float(kept.sum()),
-        "fewest": float(counts.min()),
-        "present": float(np.mean(counts > 0)),
-        "even_shares": float(np.mean(np.abs(relative_shares(spectrum, p) - 1) <= EVEN)),
-        "phase": float(np.max(np.abs(phase_residuals(network, p)[kept]))),
-        "balance": float(np.max(np.abs(norm_balance(network)[kept] - 1))),
-        **(margin_measures(network, p) if known else relu_distance(network, p)),
+        "kept": float(spectrum.kept.sum()),
     }
 
 
@@ -226,92 +236,105 @@ def relu_distance(network: PairArrays, p: int) -> dict[str, float]:
     weights, kept = norm_weights(network), network_spectrum(network, p).kept
     powers = irrep_powers(group, np.stack([network.U, network.V, network.W])).sum(axis=0)
     shares = np.bincount(np.argmax(powers, axis=1), weights, len(names))
-    wanted = np.array([0.0, *max_margin_cyclic(p).irrep_shares.values()])
+    optimal = np.array([0.0, *max_margin_cyclic(p).irrep_shares.values()])
     return {
         "neurons": math.sqrt(float(weighted_mean(nearest.distance**2, weights))),
         "worst_neuron": float(np.max(nearest.distance[kept])),
-        "shares": 0.5 * float(np.abs(shares - wanted).sum()),
+        "shares": 0.5 * float(np.abs(shares - optimal).sum()),
         "function": function_distance(network, group, np.eye(p)),
     }
 
 
 def relative_shares(spectrum: Spectrum, p: int) -> NDArray[np.float64]:
     """Each frequency's share of Σ‖ω_i‖^ν over its share in a maximum-margin network, [⌊p/2⌋]."""
-    found = np.array(list(spectrum.shares().values()))
-    return np.asarray(found / np.array(list(max_margin_cyclic(p).irrep_shares.values())))
+    optimal = max_margin_cyclic(p).irrep_shares
+    return np.array(list(spectrum.shares().values())) / np.array(list(optimal.values()))
 
 
 # --- what is claimed ------------------------------------------------------------------------------------------
 
 
-def say_median(
-    say: Claims,
-    name: str,
-    statement: str,
-    values: ArrayLike,
-    statistic: str,
-    *,
-    source_value: str = "not given",
-    fewest: int = FEWEST,
-    **words: Any,
-) -> None:
-    """Claim something of the median over seeds; a network that diverged (nan) counts as the worst.
+class MedianClaims:
+    """Claims of medians over seeds, on a table with a row per network; one that diverged (nan) counts as the worst.
 
-    It is decided from `fewest` seeds on: 1 where no seed can change the network, of which there is one then.
+    They are decided from `fewest` seeds on: 1 where no seed can change the network, of which there is one then.
     """
-    numbers = np.asarray(values, np.float64)
-    numbers = np.where(np.isnan(numbers), math.inf if "at_most" in words else -math.inf, numbers)
-    alone = fewest == 1
-    say(
-        name,
-        statement,
-        exact(numbers[0], 1) if alone else median(numbers),
-        statistic if alone else f"median over seeds of {statistic}",
-        needs=[need(len(numbers), fewest, "seeds")],
-        source_value=source_value,
-        **words,
-    )
 
+    def __init__(self, say: Claims, table: pl.DataFrame, fewest: int = FEWEST):
+        self.say, self.table, self.fewest = say, table, fewest
 
-def say_bound(say: Claims, name: str, highest: ArrayLike, gamma: str, source: str | None = None) -> None:
-    """The hard invariant: no normalised margin, of any network at any step, exceeds the maximum. One refutes it."""
-    known = np.asarray(highest, np.float64)
-    known = known[np.isfinite(known)]
-    say(
-        name,
-        f"no network has a normalised margin above {gamma}, at any step.",
-        largest(known) if len(known) else unknown_estimate("no margin was measured"),
-        "largest normalised margin over γ*, all seeds and steps",
-        at_most=1 + TOLERANCE,
-        source_value="an upper bound",
-        source=source,
-    )
+    def __call__(
+        self,
+        name: str,
+        statement: str,
+        values: str | ArrayLike,
+        statistic: str,
+        *,
+        source_value: str = "not given",
+        **threshold: Any,
+    ) -> None:
+        """Claim something of a column, or of other values with one per seed."""
+        numbers = np.asarray(self.table[values] if isinstance(values, str) else values, np.float64)
+        numbers = np.where(np.isnan(numbers), math.inf if "at_most" in threshold else -math.inf, numbers)
+        alone = self.fewest == 1
+        self.say(
+            name,
+            statement,
+            exact(numbers[0], 1) if alone else median(numbers),
+            statistic if alone else f"median over seeds of {statistic}",
+            needs=[need(len(numbers), self.fewest, "seeds")],
+            source_value=source_value,
+            **threshold,
+        )
 
+    def bound(self, gamma: str, source: str | None = None, column: str = "highest") -> None:
+        """The hard invariant: no normalised margin, of any network at any step, exceeds the maximum. One refutes it."""
+        known = self.table[column].to_numpy()
+        known = known[np.isfinite(known)]
+        self.say(
+            "bound",
+            f"no network has a normalised margin above {gamma}, at any step.",
+            largest(known) if len(known) else unknown_estimate("no margin was measured"),
+            "largest normalised margin over γ*, all seeds and steps",
+            at_most=1 + TOLERANCE,
+            source_value="an upper bound",
+            source=source,
+        )
 
-def say_distances(say: Claims, table: pl.DataFrame, **options: Any) -> None:
-    """Is it what theory describes, whatever the frequencies, phases and signs? The distance from that family."""
-    for column, statement, statistic, bound in (
-        (
-            "neurons",
-            "neurons are near optimal ones.",
-            "the root mean square distance of ω_i/‖ω_i‖ from the nearest optimal neuron, weighted by ‖ω_i‖^ν",
-            NEURONS,
-        ),
-        (
-            "shares",
-            "what theory says to be equal has equal shares of Σ‖ω_i‖^ν.",
-            "the total variation between the shares and the optimum's",
-            SHARES,
-        ),
-        (
-            "function",
-            "the logits are those of a maximum-margin network, up to scale.",
-            "1 − cosine between the logits, less their mean over labels, and the optimum's",
-            FUNCTION,
-        ),
-    ):
-        words = {"at_most": bound, "source_value": "0 at the maximum", **options}
-        say_median(say, f"distance-{column}", statement, table[column], statistic, **words)
+    def margin(self, name: str, statement: str, **words: Any) -> None:
+        """How large the margin is."""
+        self(name, statement, "ratio", "the normalised margin over γ*", **words)
+
+    def certificate(self, most: float, lemma: str, parts: str = "") -> None:
+        """Does the margin reach the bound that nothing exceeds? `parts` says of what the gap consists."""
+        statement = f"the certificate's gap to the upper bound closes{parts}."
+        statistic, at_maximum = "the gap of lower and upper bound over γ*", f"0 at the maximum ({lemma})"
+        self("certificate", statement, "gap", statistic, at_most=most, source_value=at_maximum)
+
+    def distances(self) -> None:
+        """Is it what theory describes, whatever the frequencies, phases and signs? The distance from that family."""
+        for column, statement, statistic, bound in (
+            (
+                "neurons",
+                "neurons are near optimal ones.",
+                "the root mean square distance of ω_i/‖ω_i‖ from the nearest optimal neuron, weighted by ‖ω_i‖^ν",
+                NEURONS,
+            ),
+            (
+                "shares",
+                "what theory says to be equal has equal shares of Σ‖ω_i‖^ν.",
+                "the total variation between the shares and the optimum's",
+                SHARES,
+            ),
+            (
+                "function",
+                "the logits are those of a maximum-margin network, up to scale.",
+                "1 − cosine between the logits, less their mean over labels, and the optimum's",
+                FUNCTION,
+            ),
+        ):
+            name, zero = f"distance-{column}", "0 at the maximum"
+            self(name, statement, column, statistic, at_most=bound, source_value=zero)
 
 
 def typical(values: pl.Series) -> str:
@@ -335,16 +358,17 @@ DISTANCES = {
 
 def draw_rows(
     panels: Sequence[Panel],
-    columns: Iterable[str],
+    columns: Mapping[str, str],
     kinds: Mapping[str, pl.DataFrame],
     *,
     least: float = -math.inf,
     shift: float = 0.0,
     **look: Any,
 ) -> None:
-    """A dot per network: a panel for each column, and in it a row for each kind, the first on top."""
+    """A dot per network: a panel for each column with its words, and in it a row for each kind, the first on top."""
     places = np.arange(len(kinds))[::-1]
-    for panel, column in zip(panels, columns, strict=True):
+    for panel, (column, words) in zip(panels, columns.items(), strict=True):
+        panel.ax.set_xlabel(words, fontsize=9)
         for place, table in zip(places, kinds.values(), strict=True):
             values = table[column].to_numpy()
             known = np.maximum(values[np.isfinite(values)], least)
@@ -354,7 +378,7 @@ def draw_rows(
 
 
 def distance_figure(kinds: Mapping[str, pl.DataFrame], source: str, gap: float = GAP) -> Figure:
-    """Distances of each kind of network from the family of maximum-margin networks, as `measured_networks` has them."""
+    """Distances of each kind of network from the family of maximum-margin networks, as `measure_networks` has them."""
     from matplotlib.ticker import LogLocator
 
     title = "Distance from the family of maximum-margin networks, before training and after"
@@ -362,12 +386,12 @@ def distance_figure(kinds: Mapping[str, pl.DataFrame], source: str, gap: float =
     chart = Chart("distance", title, source=source, **size)
     hollow = {"markerfacecolor": "white", "markeredgecolor": figures.MUTED, "markeredgewidth": 0.9}
     filled = {"markeredgecolor": "white", "markeredgewidth": 0.5}
+    columns = {column: words for column, (_, words, _) in DISTANCES.items()}
     for when, shift, look in (("start", 0.14, hollow), ("end", -0.14, filled)):
         chosen = {kind: table.filter(when=when) for kind, table in kinds.items()}
-        draw_rows(chart.panels, DISTANCES, chosen, least=LEAST, shift=shift, markersize=5, alpha=0.9, **look)
-    for column, (title, words, bound) in DISTANCES.items():
+        draw_rows(chart.panels, columns, chosen, least=LEAST, shift=shift, markersize=5, alpha=0.9, **look)
+    for column, (title, _, bound) in DISTANCES.items():
         panel = chart.panel(title=title, log="x")
-        panel.ax.set_xlabel(words, fontsize=9)
         panel.ax.xaxis.set_major_locator(LogLocator(numticks=TICKS))
         panel.reference(gap if column == "gap" else bound, "criterion", axis="x")
     return chart.figure(
@@ -386,15 +410,14 @@ def curve_table(trials: pl.DataFrame, labels: Sequence[str], columns: Sequence[s
 
     `power` among the columns is the mean of u, v and w of the largest normalised power.
     """
-    read = [*(name for name in columns if name != "power")]
-    read += [f"fourier_power_{part}" for part in PARTS] if "power" in columns else []
-    names = [f"curve.{name}" for name in ("step", *read)]
+    powers = [f"fourier_power_{part}" for part in PARTS] if "power" in columns else []
+    probed = [*(name for name in columns if name != "power"), *powers]
+    names = [f"curve.{name}" for name in ("step", *probed)]
     table = trials.select(*labels, "seed", *names).explode(names)
     table = table.rename({name: name.removeprefix("curve.") for name in names})
-    table = table.with_columns(pl.col(read).cast(pl.Float64))
-    if "power" in columns:
-        table = table.with_columns(power=pl.mean_horizontal(f"fourier_power_{part}" for part in PARTS))
-    return table.select(*labels, "seed", "step", *columns)
+    table = table.with_columns(pl.col(probed).cast(pl.Float64))
+    mean = [pl.mean_horizontal(powers).alias("power")] if powers else []
+    return table.with_columns(mean).select(*labels, "seed", "step", *columns)
 
 
 def draw_networks(panel: Panel, curves: pl.DataFrame, column: str, color: str, label: str = "", **look: Any) -> None:
@@ -404,7 +427,7 @@ def draw_networks(panel: Panel, curves: pl.DataFrame, column: str, color: str, l
         panel.ax.plot(own["step"], own[column], label=label if label and place == 0 else None, **look)
 
 
-def compared_curves(
+def curves_figure(
     name: str,
     title: str,
     kinds: Mapping[str, pl.DataFrame],
@@ -427,6 +450,8 @@ def compared_curves(
     return chart.figure(caption, pl.concat(kinds.values()))
 
 
+# --- composition in a group -----------------------------------------------------------------------------------
+
 PROPOSED = {"D_5": MarginPreset("D_5", 60, 20_000, 0.05, tuple(range(200, 2401, 200)), 1e-6)}
 PRESETS = {name: MARGIN_PRESETS[name] for name in ("S_3", "S_4", "S_5")} | PROPOSED
 """The source's settings (D.2), and one for a dihedral group."""
@@ -436,9 +461,6 @@ FEWEST_NEURONS, PER_IRREP, ENOUGH_NEURONS, MOST_NEURONS = 40, 10, 400, 1000
 WHOLE = 2**16
 """Up to so many pairs, every step reads all of them; beyond, `BATCH` random ones."""
 BATCH = 4096
-MANY_SEEDS, FEW_SEEDS = 12, 6
-LONG_WORK = 1e12
-"""Multiplications of one network's forward passes."""
 
 RATE, EVERY, MOST_DOUBLINGS = 0.05, 200, 60
 LARGEST_DECAY = 4e-3
@@ -452,18 +474,38 @@ HELD_SHARE, END_SHARE = 1 / 2, 1 / 3
 POINTS = 250
 
 
+@dataclass(frozen=True)
+class GroupTraining:
+    """How a group's composition is trained; what is None is the stated setting's, or follows from theory."""
+
+    lam: float | None = setting(
+        None, "λ of the penalty λ Σ‖ω_i‖³; none for the source's, or a hundredth of γ*", above=0
+    )
+    width: int | None = setting(None, "neurons; none for the source's, or at least twice as many as suffice", least=1)
+    steps: int | None = setting(
+        None, "steps of gradient descent; none for the source's, or until neurons have settled", least=1
+    )
+    rate: float | None = setting(None, "learning rate at first; none for about 0.05", above=0)
+    doubled: int | None = setting(
+        None, "how often the rate is doubled; none for as often as is stable", least=0, most=MOST_DOUBLINGS
+    )
+    doubled_every: int | None = setting(None, "steps between two doublings; none for the source's, or 200", least=1)
+    batch: int | None = setting(
+        None, "random pairs per step; none for all pairs (S_5: 1000, as in the source)", least=1
+    )
+
+    def leaves(self, *names: str) -> bool:
+        """Whether these are all left open."""
+        return all(getattr(self, name) is None for name in names)
+
+
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """One group's training, what theory says of it, and a remark on what it lacks; `preset` if it is a stated one."""
+    """One group's training, what theory says of it, and a remark on what it lacks; `stated` if it is in `PRESETS`."""
 
     group: Group
-    lam: float
-    width: int
-    steps: int
-    rate: float
-    doubled_at: tuple[int, ...]
-    batch: int | None
-    preset: bool
+    preset: MarginPreset
+    stated: bool
     best: MaxMargin
     optimum: FiniteLambda
     remark: str
@@ -473,56 +515,25 @@ class Plan:
         return self.group.name
 
     @property
-    def final_rate(self) -> float:
-        """The rate after the last doubling."""
-        return float(self.rate * 2.0 ** len(self.doubled_at))
-
-    @property
-    def seeds(self) -> int:
-        """How many networks a verdict is given: twelve, or six where each takes minutes on a laptop."""
-        pairs = self.group.order**2 if self.batch is None else self.batch
-        return FEW_SEEDS if pairs * self.group.order * self.width * self.steps > LONG_WORK else MANY_SEEDS
+    def lam(self) -> float:
+        return self.preset.weight
 
     def trial(self, probes: tuple[Probe, ...] = ()) -> Trial:
         """A pair network of quadratic neurons that is to learn the group's table; it makes all of its steps."""
-        every = check_interval(self.steps)
-        regime: Regime = Population() if self.batch is None else Online(self.batch)
-        training = Training(
-            Sgd(self.rate, schedule=doublings(self.doubled_at)),
-            regime,
-            Stopping(budget=self.steps, check_every=every, validation="exact", early=False),
-            "cross-entropy",
-            NeuronNorm(self.lam),
-        )
-        probe_every = curve_interval(self.steps, every)
+        steps, every = self.preset.steps, check_interval(self.preset.steps)
         return Trial(
-            GroupComposition(self.group), PairNetwork(self.width), training, probes=probes, probe_every=probe_every
-        )
-
-    def in_words(self) -> str:
-        """The training in a sentence."""
-        read = "all pairs" if self.batch is None else f"{self.batch} random pairs"
-        doubled = f"doubled {len(self.doubled_at)} times to {self.final_rate:.4g}"
-        return (
-            f"{self.width} quadratic neurons, λ = {self.lam:g}, {self.steps:,} steps on {read}, rate {self.rate:.3g} "
-            f"{doubled}"
+            GroupComposition(self.group),
+            PairNetwork(self.preset.width),
+            self.preset.training(every),
+            probes=probes,
+            probe_every=curve_interval(steps, every),
         )
 
 
 def plan_of(
-    text: str,
-    *,
-    lam: float | None = None,
-    width: int | None = None,
-    steps: int | None = None,
-    rate: float | None = None,
-    doubled: int | None = None,
-    doubled_every: int | None = None,
-    batch: int | None = None,
-    collapsing: bool = False,
-    relaxations: float = RELAXATIONS,
+    text: str, asked: GroupTraining = GroupTraining(), *, collapsing: bool = False, relaxations: float = RELAXATIONS
 ) -> Plan:
-    """The training of a group given by name or file. What is not given is the stated setting's, or follows from theory.
+    """The training of a group given by name or file.
 
     A schedule is made for its λ: whoever changes λ or a rate of a stated setting gets rates and steps that fit. A λ at
     which the zero network is optimal is refused, unless networks are meant to collapse. `relaxations` says how long
@@ -530,106 +541,61 @@ def plan_of(
     """
     group = load_group(text)
     require(group.order > 1, f"composition needs a wrong answer; {group.name} has one element (try Z_2)")
-    stated = None if Path(text.strip()).suffix.lower() in READERS else PRESETS.get(group.name)
+    stated = None if Path(text.strip()).suffix.lower() in TABLE_FILES else PRESETS.get(group.name)
     best = max_margin_group(group)
-    chosen = lam if lam is not None else stated.weight if stated else float(f"{WEIGHT * best.value:.1g}")
-    optimum = _optimum(group, chosen, collapsing)
-    neurons, remark = _width(group, best, width, stated)
-    scheduled = (lam, rate, doubled, doubled_every, batch) == (None,) * 5
-    if stated is not None and scheduled:
-        rate, times, length, batch = stated.rate, stated.doubled_at, stated.steps, stated.batch
-    else:
-        batch = batch if batch is not None else BATCH if group.order**2 > WHOLE else None
-        rate, times, length = schedule_of(
-            group,
-            optimum,
-            neurons,
-            noisy=batch is not None,
-            rate=rate,
-            doubled=doubled,
-            every=doubled_every,
-            relaxations=relaxations,
-        )
-    length = length if steps is None else steps
-    return Plan(
-        group=group,
-        lam=chosen,
-        width=neurons,
-        steps=length,
-        rate=rate,
-        doubled_at=tuple(time for time in times if time < length),
-        batch=batch,
-        preset=stated is not None and scheduled and width is None and steps is None,
-        best=best,
-        optimum=optimum,
-        remark=remark,
-    )
-
-
-def _optimum(group: Group, lam: float, collapsing: bool) -> FiniteLambda:
-    """The exact optimum at λ; one that is the zero network is refused, with the λ from which on that is so."""
-    found = finite_lambda(group, lam)
+    lam = asked.lam if asked.lam is not None else stated.weight if stated else float(f"{WEIGHT * best.value:.1g}")
+    optimum = finite_lambda(group, lam)
     require(
-        collapsing or not found.zero,
-        f"lam must be below {found.threshold:.4g}, from which on the zero network is optimal for {group.name}; got "
-        f"lam={lam:g} (try lam={WEIGHT * found.max_margin:.1g})",
+        collapsing or not optimum.zero,
+        f"lam must be below {optimum.threshold:.4g}, from which on the zero network is optimal for {group.name}; got "
+        f"lam={lam:g} (try lam={WEIGHT * optimum.max_margin:.1g})",
     )
-    return found
-
-
-def _width(group: Group, best: MaxMargin, width: int | None, stated: MarginPreset | None) -> tuple[int, str]:
-    """How many neurons, and what to say where they are fewer than suffice."""
-    if width is None and stated is not None:
-        width = stated.width
-    if width is None:
-        ample = max(2 * best.width, PER_IRREP * len(best.irrep_shares), FEWEST_NEURONS)
-        wanted = max(best.width, min(ample, ENOUGH_NEURONS))
-        width = min(-(-wanted // 10) * 10, MOST_NEURONS)
+    width = width_of(best, stated) if asked.width is None else asked.width
     lacking = (
         f"{width} neurons are fewer than the {best.width} that suffice for a maximum-margin network of {group.name} "
         f"(settable: width={best.width})"
     )
-    return width, lacking if width < best.width else ""
+    scheduled = stated is not None and asked.leaves("lam", "rate", "doubled", "doubled_every", "batch")
+    if stated is not None and scheduled:
+        preset = replace(stated, task=group.name, width=width)
+    else:
+        batch = asked.batch if asked.batch is not None else BATCH if group.order**2 > WHOLE else None
+        preset = schedule(group, optimum, width, asked, batch, relaxations)
+    steps = preset.steps if asked.steps is None else asked.steps
+    preset = replace(preset, steps=steps, doubled_at=tuple(time for time in preset.doubled_at if time < steps))
+    unchanged = scheduled and asked.leaves("width", "steps")
+    return Plan(group, preset, unchanged, best, optimum, lacking if width < best.width else "")
 
 
-# --- rates and steps ------------------------------------------------------------------------------------------
+def width_of(best: MaxMargin, stated: MarginPreset | None) -> int:
+    """How many neurons a network has, unless somebody says so."""
+    if stated is not None:
+        return stated.width
+    ample = max(2 * best.width, PER_IRREP * len(best.irrep_shares), FEWEST_NEURONS)
+    enough = max(best.width, min(ample, ENOUGH_NEURONS))
+    return min(-(-enough // 10) * 10, MOST_NEURONS)
 
 
-class Schedule(NamedTuple):
-    """The rate at first, the steps at which it is doubled, and the number of steps."""
-
-    rate: float
-    doubled_at: tuple[int, ...]
-    steps: int
-
-
-def schedule_of(
-    group: Group,
-    optimum: FiniteLambda,
-    width: int,
-    *,
-    noisy: bool = False,
-    rate: float | None = None,
-    doubled: int | None = None,
-    every: int | None = None,
-    relaxations: float = RELAXATIONS,
-) -> Schedule:
+def schedule(
+    group: Group, optimum: FiniteLambda, width: int, asked: GroupTraining, batch: int | None, relaxations: float
+) -> MarginPreset:
     """Rates and steps for a network of `width` neurons; whoever says how often to double gets no waiting in between."""
     largest = largest_decay(group, optimum, width)
-    final = (min(largest, NOISY_DECAY) if noisy else largest) / optimum.lam
-    first = RATE if rate is None else rate
+    final = (min(largest, NOISY_DECAY) if batch is not None else largest) / optimum.lam
+    first, doubled, every = RATE if asked.rate is None else asked.rate, asked.doubled, asked.doubled_every
     if doubled is None:
         doubled = max(0, math.ceil(math.log2(final / first)))
-        first = first if rate is not None else min(first, final / 2.0**doubled)
+        first = first if asked.rate is not None else min(first, final / 2.0**doubled)
     require_integer("doubled", doubled, 0, MOST_DOUBLINGS)  # a tiny λ asks for more than a float32 can hold
     held, wait = (math.inf, 0) if every is not None else waiting(group, optimum, width)
     before = sum(first * 2.0 ** (number + 1) <= held for number in range(doubled))
     spacing = EVERY if every is None else every
-    times = [spacing * (number + 1) + (wait if number >= before else 0) for number in range(doubled)]
+    times = tuple(spacing * (number + 1) + (wait if number >= before else 0) for number in range(doubled))
     size = 1.0 if optimum.zero else (optimum.rho / width) ** (1 / 3)
     settling = relaxations / (3 * first * 2.0**doubled * optimum.lam * size)
     end = times[-1] if times else 0
-    return Schedule(first, tuple(times), min(LONGEST, 1000 * math.ceil((end + settling) / 1000)))
+    steps = min(LONGEST, 1000 * math.ceil((end + settling) / 1000))
+    return MarginPreset(group.name, width, steps, first, times, optimum.lam, batch=batch)
 
 
 def waiting(group: Group, optimum: FiniteLambda, width: int) -> tuple[float, int]:
@@ -655,14 +621,6 @@ def largest_decay(group: Group, optimum: FiniteLambda, width: int) -> float:
         return LARGEST_DECAY
     size = (optimum.rho / width) ** (1 / 3)
     return min(LARGEST_DECAY, END_SHARE * 2 / (9 * optimum.margin * size * curvature(group)))
-
-
-def padded_doublings(doubled_at: tuple[int, ...], count: int) -> Piecewise:
-    """The same schedule with `count` boundaries, the last of them without effect: schedules of one shape stack."""
-    last = doubled_at[-1] if doubled_at else 0
-    extra = range(last + 1, last + 1 + count - len(doubled_at))
-    factors = 2.0 ** np.minimum(np.arange(count + 1), len(doubled_at))
-    return Piecewise(np.array([*doubled_at, *extra], np.int64), factors)
 
 
 def check_interval(steps: int) -> int:

@@ -5,7 +5,6 @@ Quadratic neurons under the L_{2,3} norm are the subject of Theorem 7.7; ReLU ne
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -20,18 +19,14 @@ from krogh.experiments.algebra.common import (
     GAP,
     PARTS,
     THEOREM,
-    addition_trial,
-    check_modulus,
+    Addition,
+    MedianClaims,
     curve_table,
     distance_figure,
     draw_networks,
     final_arrays,
     initial_arrays,
-    measured_additions,
     relative_shares,
-    say_bound,
-    say_distances,
-    say_median,
     typical,
 )
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, setting
@@ -44,6 +39,7 @@ from krogh.theory.groups.finite import FiniteLambda, finite_lambda
 
 RELU_NEURONS = 0.4
 COLORS = {"quadratic": figures.BLUE, "relu": figures.VERMILLION}
+KINDS = {"quadratic": "quadratic", "relu": "ReLU"}
 NAMES = {"quadratic": "quadratic, $L_{2,3}$", "relu": "ReLU, $L_2$"}
 SHOWN = 3  # neurons of Figure 7.1
 POINTS = 20  # of an interpolation, between two weights
@@ -61,11 +57,15 @@ class Settings:
     doublings: int = setting(10, "how often the rate is doubled", least=0)
     rate: float = setting(0.05, "learning rate at first", least=0)
     weight: float = setting(1e-4, "λ of the penalty λ Σ‖ω_i‖^ν (L_{2,3} for quadratic neurons, L_2 for ReLU)", above=0)
-    activations: tuple[str, ...] = setting(
-        ("quadratic", "relu"), "quadratic, relu or both", distinct=True, among=("quadratic", "relu")
-    )
+    activations: tuple[str, ...] = setting(("quadratic", "relu"), "quadratic, relu or both", distinct=True, among=KINDS)
     seeds: int = setting(12, "networks of each kind", least=1)
     probe_every: int = setting(100, "steps between two points of a curve", least=1)
+
+    @property
+    def additions(self) -> Iterator[Addition]:
+        """The training of each modulus."""
+        for p, width, steps, every in zip(self.orders, self.widths, self.steps, self.doubled_every, strict=True):
+            yield Addition(p, width, steps, every, self.doublings, self.rate, self.weight, self.seeds, self.probe_every)
 
 
 @experiment("algebra/cyclic")
@@ -94,23 +94,13 @@ class CyclicAddition(Experiment[Settings]):
     keep_weights = True
 
     def check(self, settings: Settings) -> None:
-        for p in settings.orders:
-            check_modulus(p, settings.weight)
+        for addition in settings.additions:
+            addition.check_modulus()
 
     def trials(self, settings: Settings) -> Iterator[Trials]:
-        sizes = zip(settings.orders, settings.widths, settings.steps, settings.doubled_every, strict=True)
-        for (p, width, steps, doubled_every), activation in itertools.product(sizes, settings.activations):
-            trial = addition_trial(
-                p,
-                PairNetwork(width, activation),
-                steps=steps,
-                rate=settings.rate,
-                weight=settings.weight,
-                doubled_every=doubled_every,
-                doublings=settings.doublings,
-                probe_every=settings.probe_every,
-            )
-            yield from sweep(trial, seed=range(settings.seeds), label={"p": p, "activation": activation})
+        for addition, activation in itertools.product(settings.additions, settings.activations):
+            trial = addition.trial(PairNetwork(addition.width, activation))
+            yield from sweep(trial, seed=range(settings.seeds), label={"p": addition.p, "activation": activation})
 
     def measure(self, results: Results[Settings]) -> Measures:
         return {
@@ -122,12 +112,12 @@ class CyclicAddition(Experiment[Settings]):
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         settings, ended = tables.settings, tables["networks"].filter(when="end")
         for p, activation in itertools.product(settings.orders, settings.activations):
-            table = ended.filter(p=p, activation=activation)
+            part = say.about(f"Z_{p}-{activation}-", f"Z_{p}, {KINDS[activation]}: ")
+            claim = MedianClaims(part, ended.filter(p=p, activation=activation))
             if activation == "quadratic":
-                optimum = finite_lambda(p, settings.weight)
-                say_quadratic(say.about(f"Z_{p}-quadratic-", f"Z_{p}, quadratic: "), optimum, table)
+                say_quadratic(claim, finite_lambda(p, settings.weight))
             else:
-                say_relu(say.about(f"Z_{p}-relu-", f"Z_{p}, ReLU: "), table)
+                say_relu(claim)
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
         settings = tables.settings
@@ -147,8 +137,8 @@ class CyclicAddition(Experiment[Settings]):
 
 def networks_of(results: Results[Settings]) -> pl.DataFrame:
     """Features, margin and distance of every network, before training and after."""
-    measured = (measured_additions(results.networks(p=p), ("p", "activation"), p) for p in results.settings.orders)
-    return pl.DataFrame(list(itertools.chain(*measured)))
+    labels, additions = ("p", "activation"), results.settings.additions
+    return pl.DataFrame([row for one in additions for row in one.measure(results.networks(p=one.p), labels)])
 
 
 def spectra_of(results: Results[Settings]) -> pl.DataFrame:
@@ -197,99 +187,90 @@ def chosen_neurons(network: PairArrays, p: int) -> list[int]:
 # --- what is claimed ------------------------------------------------------------------------------------------
 
 
-def say_quadratic(say: Claims, optimum: FiniteLambda, table: pl.DataFrame) -> None:
+def say_quadratic(claim: MedianClaims, optimum: FiniteLambda) -> None:
     """Quadratic neurons under L_{2,3}: the subject of Theorem 7.7. Thresholds are the reference's criteria."""
-    found = functools.partial(say_median, say)
-    say_bound(say, "bound", table["highest"], f"γ* = {optimum.max_margin:.5g}", THEOREM)
-    found(
+    table = claim.table
+    claim.bound(f"γ* = {optimum.max_margin:.5g}", THEOREM)
+    claim.margin(
         "margin",
         "the normalised margin approaches the maximum.",
-        table["ratio"],
-        "the normalised margin over γ*",
         at_least=0.95,
         source_value=f"approaches γ* = {optimum.max_margin:.4g}; 1 at the optimum for every λ",
     )
-    found(
+    claim(
         "logit-margin",
         f"the margin is that of the exact optimum at λ = {optimum.lam:g}, {optimum.margin:.4g}.",
         (table["margin"] / optimum.margin - 1).abs(),
         "|margin / optimum − 1|",
         at_most=0.06,
     )
-    found(
+    claim(
         "cross-entropy",
         f"the cross-entropy is that of the exact optimum at λ = {optimum.lam:g}, {optimum.cross_entropy:.4g}.",
         (table["cross_entropy"] / optimum.cross_entropy - 1).abs(),
         "|cross-entropy / optimum − 1|",
         at_most=0.02,
     )
-    found(
+    claim(
         "one-frequency",
         "u, v and w of a neuron have one frequency.",
-        table["power"],
+        "power",
         "the least of u, v and w of the largest normalised power, weighted by ‖ω_i‖³",
         at_least=0.99,
         source_value="almost exactly 1 for all neurons (Figure 7.4c)",
     )
-    found(
+    claim(
         "same-frequency",
         "it is the same in u, v and w.",
-        table["agreement"],
+        "agreement",
         "the share of kept neurons in which it is",
         at_least=0.99,
         source_value="all (Theorem 7.7)",
     )
-    say_all_frequencies(say, table)
-    found(
+    say_all_frequencies(claim)
+    claim(
         "equal-shares",
         "the frequencies have equal shares of Σ‖ω_i‖³.",
-        table["even_shares"],
+        "even_shares",
         "the share of frequencies within 20% of 2/(p−1)",
         at_least=0.9,
         source_value="close to uniform (Figure D.1, by counts)",
     )
-    found(
-        "certificate",
-        f"the certificate's gap to the upper bound closes ({typical(table['gap_of_neurons'])} by neurons that are not "
-        f"optimal, {typical(table['gap_of_logits'])} by inputs and labels off the margin).",
-        table["gap"],
-        "the gap of lower and upper bound over γ*",
-        at_most=GAP,
-        source_value="0 at the maximum (Lemma 7.6)",
+    parts = (
+        f" ({typical(table['gap_of_neurons'])} by neurons that are not optimal, {typical(table['gap_of_logits'])} by "
+        "inputs and labels off the margin)"
     )
-    say_distances(say, table)
+    claim.certificate(GAP, "Lemma 7.6", parts)
+    claim.distances()
 
 
-def say_relu(say: Claims, table: pl.DataFrame) -> None:
+def say_relu(claim: MedianClaims) -> None:
     """ReLU neurons under L_2: no theorem, nearly the same features."""
-    say_median(
-        say,
+    claim(
         "power",
         "neurons nearly have one frequency, but not exactly.",
-        table["power_median"],
+        "power_median",
         "the median largest normalised power over kept neurons and u, v, w",
         between=(0.85, 0.97),
         source_value="concentrated around 0.9 (Figure 7.4b)",
     )
-    say_all_frequencies(say, table)
-    say_median(
-        say,
+    say_all_frequencies(claim)
+    claim(
         "distance-neurons",
-        f"neurons are not far from the optimal quadratic ones (the function is at {typical(table['function'])} from "
-        f"theirs, the shares at {typical(table['shares'])}).",
-        table["neurons"],
+        f"neurons are not far from the optimal quadratic ones (the function is at {typical(claim.table['function'])} "
+        f"from theirs, the shares at {typical(claim.table['shares'])}).",
+        "neurons",
         "the root mean square distance of ω_i/‖ω_i‖ from the nearest optimal neuron, weighted by ‖ω_i‖²",
         at_most=RELU_NEURONS,
         source_value="no theorem; nearly sinusoids (Figure 7.1a)",
     )
 
 
-def say_all_frequencies(say: Claims, table: pl.DataFrame) -> None:
-    say_median(
-        say,
+def say_all_frequencies(claim: MedianClaims) -> None:
+    claim(
         "all-frequencies",
         "every frequency is used.",
-        table["present"],
+        "present",
         "the share of frequencies with a kept neuron",
         at_least=1.0,
         source_value="all present (Figure D.1)",

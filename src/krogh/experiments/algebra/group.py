@@ -6,8 +6,8 @@ training; networks are then trained and compared with it, in float64:
     margin        normalised margin over γ*, and over that of the exact optimum at the λ of training
     loss          cross-entropy + λ Σ‖ω_i‖³ over its exact minimum, which nothing can fall below
     irreps        neurons and shares of Σ‖ω_i‖³ per irrep, beside the optimum's; the largest normalised power
-    certificate   lower ≤ γ* ≤ upper, and which condition keeps them apart (`theory.margins.certify`)
-    distance      of neurons, shares and function from the optimal networks (`theory.features.distance`)
+    certificate   lower ≤ γ* ≤ upper, and which condition keeps them apart (`certify`)
+    distance      of neurons, shares and function from the optimal networks (`margin_distance`)
 
 S_3, S_4 and S_5 at the source's settings have criteria of their own, which hold the exact optimum at its λ: the margin
 stays below γ* there. Those for every other group were set before any was trained:
@@ -21,7 +21,6 @@ stays below γ* there. Those for every other group were set before any was train
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,45 +29,43 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from scipy import stats
 
 from krogh.engine import Trials, sweep
 from krogh.errors import require
 from krogh.experiments.algebra.common import (
-    MOST_DOUBLINGS,
+    GroupTraining,
+    MedianClaims,
     Plan,
     curve_table,
+    feature_measures,
     final_arrays,
     highest_margin,
     initial_arrays,
     plan_of,
-    say_bound,
-    say_median,
     typical,
 )
 from krogh.lab import Chart, Claims, Experiment, Figure, Network, Results, Tables, experiment, figures, groups, setting
 from krogh.lab.experiment import Measures
 from krogh.networks.groups.arrays import PairArrays, norm
 from krogh.networks.groups.certificates import certify
-from krogh.networks.groups.measures import cross_entropy, dataset_margin, logit_flatness
 from krogh.probes.features.distance import margin_distance
 from krogh.probes.features.spectra import network_spectrum
 from krogh.probes.margins import Margin
 from krogh.probes.spectra import IrrepPower
-from krogh.programs.groups import Group
-from krogh.theory.groups.characters import character_table
-from krogh.theory.groups.irreps import COMMUTANT, real_rows
+from krogh.theory.groups.irreps import irrep_kernels
 from krogh.theory.groups.maximum import sign_condition
 from krogh.theory.groups.problems import characters_of
 from krogh.theory.groups.weighted import offset_maximum
 
 MARGIN, LOSS, SHARES, POWER, EFFICIENCY, FUNCTION, UNUSED = 0.95, 1.05, 0.05, 0.99, 0.99, 0.01, 0.05
-ANY_GROUP = "dissertation, Theorem 7.9 and section D.9.2, for a group of one's own"
+MANY_SEEDS, FEW_SEEDS = 12, 6
+LONG_WORK = 1e12
+"""Multiplications of one network's forward passes, beyond which it takes minutes on a laptop."""
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(GroupTraining):
     groups: tuple[str, ...] = setting(
         ("S_3", "S_4", "S_5"), "groups by name, or files that hold a Cayley table", distinct=True
     )
@@ -76,35 +73,21 @@ class Settings:
         "", "one group in place of `groups`: Z_12, D_6, S_4, A_5, Q_8, D_4xD_4, Z_2^3, or path/to/table.csv"
     )
     seeds: int | None = setting(None, "networks of each group; none for 12, or 6 where one takes minutes", least=1)
-    lam: float | None = setting(
-        None, "λ of the penalty λ Σ‖ω_i‖³; none for the source's, or a hundredth of γ*", above=0
-    )
-    width: int | None = setting(None, "neurons; none for the source's, or at least twice as many as suffice", least=1)
-    steps: int | None = setting(
-        None, "steps of gradient descent; none for the source's, or until neurons have settled", least=1
-    )
-    rate: float | None = setting(None, "learning rate at first; none for about 0.05", above=0)
-    doubled: int | None = setting(
-        None, "how often the rate is doubled; none for as often as is stable", least=0, most=MOST_DOUBLINGS
-    )
-    doubled_every: int | None = setting(None, "steps between two doublings; none for the source's, or 200", least=1)
-    batch: int | None = setting(
-        None, "random pairs per step; none for all pairs (S_5: 1000, as in the source)", least=1
-    )
 
 
 @dataclass(frozen=True)
 class Criteria:
     """The reference's criteria for one of the source's figures; what is None is judged as for every group."""
 
-    source: str
-    ratio: tuple[float, float]
+    source: str = "dissertation, Theorem 7.9 and section D.9.2, for a group of one's own"
+    ratio: tuple[float, float] | None = None
     share_difference: float | None = None
     median_power: float | None = None
     trivial: bool = False
     cross_entropy: float | None = None
 
 
+ANY_GROUP = Criteria()
 CRITERIA = {
     "S_3": Criteria("dissertation, Figure D.2", (0.96, 0.985), share_difference=0.005, trivial=True),
     "S_4": Criteria("dissertation, Figure D.3", (0.91, 0.95), share_difference=0.01, median_power=0.999),
@@ -138,7 +121,7 @@ class Composition(Experiment[Settings]):
     def trials(self, settings: Settings) -> Iterator[Trials]:
         for plan in plans_of(settings):
             trial = plan.trial((Margin(), IrrepPower(irrep_kernels(plan.group))))
-            seeds = plan.seeds if settings.seeds is None else settings.seeds
+            seeds = seeds_of(plan) if settings.seeds is None else settings.seeds
             yield from sweep(trial, seed=range(seeds), label={"group": plan.name})
 
     def measure(self, results: Results[Settings]) -> Measures:
@@ -166,14 +149,14 @@ class Composition(Experiment[Settings]):
             name, criteria = theory["group"], criteria_of(theory)
             runs = tables["networks"].filter(group=name)
             head = f"{name} ({theory['remark']}): " if theory["remark"] else f"{name}: "
-            part = say.about(f"{name}-", head, source=source_of(theory))
-            say_bound(part, "bound", runs["highest"], f"γ* = {theory['max_margin']:.5g} ({theory['theorem']})")
+            claim = MedianClaims(say.about(f"{name}-", head, source=criteria.source), runs)
+            claim.bound(f"γ* = {theory['max_margin']:.5g} ({theory['theorem']})")
             if theory["subset"]:
-                say_subset(part, theory, runs)
+                say_subset(claim, theory)
             else:
-                say_margin(part, theory, runs, criteria)
-            say_irreps(part, theory, runs, criteria)
-            say_optimum(part, theory, runs)
+                say_approach(claim, theory, criteria)
+            say_irreps(claim, theory, criteria)
+            say_optimum(claim, theory)
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
         for theory in tables["theory"].iter_rows(named=True):
@@ -189,30 +172,22 @@ class Composition(Experiment[Settings]):
 def plans_of(settings: Settings) -> list[Plan]:
     """The training of each group, in the order of the settings."""
     names = (settings.group,) if settings.group.strip() else settings.groups
-    given = ("lam", "width", "steps", "rate", "doubled", "doubled_every", "batch")
-    plans = [plan_of(name, **{word: getattr(settings, word) for word in given}) for name in names]
+    plans = [plan_of(name, settings) for name in names]
     distinct = len({plan.name for plan in plans}) == len(plans)
     require(distinct, f"groups must have different names; got {', '.join(plan.name for plan in plans)}")
     return plans
 
 
-def irrep_kernels(group: Group) -> NDArray[np.float64]:
-    """κ_R(c) = (D/(e|G|)) χ_R(c) [irreps, n]: the identity's row of the projector onto each real irrep."""
-    return np.stack(
-        [
-            row.dimension / COMMUTANT[row.kind] / group.order * row.character[group.class_of]
-            for row in real_rows(character_table(group))
-        ]
-    )
+def seeds_of(plan: Plan) -> int:
+    """How many networks a verdict is given: twelve, or six where each takes minutes on a laptop."""
+    order, preset = plan.group.order, plan.preset
+    pairs = order**2 if preset.batch is None else preset.batch
+    return FEW_SEEDS if pairs * order * preset.width * preset.steps > LONG_WORK else MANY_SEEDS
 
 
-def criteria_of(theory: dict[str, Any]) -> Criteria | None:
-    return CRITERIA.get(theory["group"]) if theory["preset"] else None
-
-
-def source_of(theory: dict[str, Any]) -> str:
-    criteria = criteria_of(theory)
-    return ANY_GROUP if criteria is None else criteria.source
+def criteria_of(theory: dict[str, Any]) -> Criteria:
+    """The source's figure of a group at the source's settings has criteria of its own."""
+    return CRITERIA.get(theory["group"], ANY_GROUP) if theory["preset"] else ANY_GROUP
 
 
 # --- what theory says -----------------------------------------------------------------------------------------
@@ -225,8 +200,8 @@ def theory_row(plan: Plan) -> dict[str, Any]:
         "group": plan.name,
         "order": plan.group.order,
         "lam": plan.lam,
-        "preset": plan.preset,
-        "training": plan.in_words(),
+        "preset": plan.stated,
+        "training": training_in_words(plan),
         "remark": plan.remark,
         "max_margin": best.value,
         "theorem": best.theorem,
@@ -241,6 +216,16 @@ def theory_row(plan: Plan) -> dict[str, Any]:
         "cross_entropy": optimum.cross_entropy,
         "shares": ", ".join(f"{name}: {share:.3g}" for name, share in optimum.shares.items()),
     }
+
+
+def training_in_words(plan: Plan) -> str:
+    """How its networks are trained, in a sentence."""
+    preset = plan.preset
+    pairs = "all pairs" if preset.batch is None else f"{preset.batch} random pairs"
+    return (
+        f"{preset.width} quadratic neurons, λ = {plan.lam:g}, {preset.steps:,} steps on {pairs}, rate "
+        f"{preset.rate:.3g} doubled {len(preset.doubled_at)} times to {preset.final_rate:.4g}"
+    )
 
 
 def left_out(plan: Plan) -> tuple[str, ...]:
@@ -272,8 +257,8 @@ MEASURES = (
 
 def alive(network: Network) -> PairArrays | None:
     """The trained weights; None where training diverged, or left nothing."""
-    found = final_arrays(network)
-    return found if isinstance(found, PairArrays) and np.any(found.neurons) else None
+    arrays = final_arrays(network)
+    return arrays if isinstance(arrays, PairArrays) and np.any(arrays.neurons) else None
 
 
 def network_row(plan: Plan, network: Network) -> dict[str, Any]:
@@ -282,14 +267,15 @@ def network_row(plan: Plan, network: Network) -> dict[str, Any]:
     `highest` is the largest normalised margin over γ* at any step, `rise` what it gained from half of the steps on.
     """
     arrays = alive(network)
-    lost: dict[str, Any] = dict.fromkeys(MEASURES, math.nan)
-    found = lost | {"failing": "no network"} if arrays is None else network_measures(plan, arrays)
+    measures: dict[str, Any] = dict.fromkeys(MEASURES, math.nan) | {"failing": "no network"}
+    if arrays is not None:
+        measures |= network_measures(plan, arrays)
     curve = network.curve["normalised_margin"] / plan.best.value
     over_time = {
-        "highest": highest_margin(network, found["ratio"], plan.best.value),
+        "highest": highest_margin(network, measures["ratio"], plan.best.value),
         "rise": float(curve[-1] - curve[len(curve) // 2]),
     }
-    return {"group": plan.name, "seed": network.seed} | found | over_time
+    return {"group": plan.name, "seed": network.seed} | measures | over_time
 
 
 def irrep_rows(plan: Plan, network: PairArrays | None) -> list[dict[str, Any]]:
@@ -317,25 +303,14 @@ def irrep_rows(plan: Plan, network: PairArrays | None) -> list[dict[str, Any]]:
 def network_measures(plan: Plan, network: PairArrays) -> dict[str, Any]:
     """The numbers of one network at the end, and the conditions of the certificate that fail."""
     group, optimum, rows = plan.group, plan.optimum, irrep_rows(plan, network)
-    spectrum = network_spectrum(network, group)
-    powers = spectrum.largest[:, spectrum.kept]
-    proof = certify(network, group)
+    proof, features = certify(network, group), feature_measures(network, group, network_spectrum(network, group))
     near, limit = margin_distance(network, group, plan.lam), margin_distance(network, group)
-    entropy, size = cross_entropy(network, group), norm(network) ** 3
     least = optimum.cross_entropy + optimum.lam * optimum.rho
-    return {
-        "margin": dataset_margin(network, group),
+    return features | {
         "normalised_margin": proof.lower,
         "ratio": proof.lower / plan.best.value,
         "relative": proof.lower / optimum.normalised_margin,
-        "cross_entropy": entropy,
-        "loss": (entropy + plan.lam * size) / least,
-        "flatness": logit_flatness(network, group),
-        "power": float(spectrum.mean_largest.min()),
-        "power_median": float(np.median(powers)),
-        "power_least": float(powers.min()),
-        "agreement": spectrum.agreement,
-        "kept": float(spectrum.kept.sum()),
+        "loss": (features["cross_entropy"] + plan.lam * norm(network) ** 3) / least,
         "trivial": float(rows[0]["neurons"]),
         "share_difference": max(abs(row["share"] - row["optimum"]) for row in rows),
         "unused": sum(row["share"] for row in rows if row["irrep"] in left_out(plan)),
@@ -373,146 +348,141 @@ def power_row(plan: Plan, network: Network) -> dict[str, Any]:
 # --- what is claimed ------------------------------------------------------------------------------------------
 
 
-def say_margin(say: Claims, theory: dict[str, Any], runs: pl.DataFrame, criteria: Criteria | None) -> None:
+def say_approach(claim: MedianClaims, theory: dict[str, Any], criteria: Criteria) -> None:
     """How near the margin comes to what it can be, where all irreps are used."""
     lam, ratio, best = theory["lam"], theory["ratio"], f"γ* = {theory['max_margin']:.5g}"
-    found = functools.partial(say_median, say)
     value = f"approaches γ*; {ratio:.4g} γ* at the exact optimum for λ = {lam:g}"
-    if criteria is None:
-        found(
+    if criteria.ratio is None:
+        claim(
             "margin",
             f"the normalised margin comes near that of the exact optimum at λ = {lam:g}, {ratio:.4g} of {best}.",
-            runs["relative"],
+            "relative",
             "normalised margin over the optimum's",
             at_least=MARGIN,
             source_value=value,
         )
         return
-    found(
+    claim(
         "margin",
         f"the normalised margin approaches {best} and stays below, as the exact optimum at λ = {lam:g} does.",
-        runs["ratio"],
+        "ratio",
         "normalised margin over γ*",
         between=criteria.ratio,
         source_value=value,
     )
     if criteria.cross_entropy is not None:
-        found(
+        claim(
             "cross-entropy",
             f"the cross-entropy comes near the exact optimum's, {theory['cross_entropy']:.3g}.",
-            runs["cross_entropy"],
+            "cross_entropy",
             "mean cross-entropy over all pairs",
             at_most=criteria.cross_entropy,
         )
 
 
-def say_subset(say: Claims, theory: dict[str, Any], runs: pl.DataFrame) -> None:
+def say_subset(claim: MedianClaims, theory: dict[str, Any]) -> None:
     """Where the condition of Theorem 7.9 fails, maximum-margin networks leave irreps out (section D.9.2).
 
     Those that come close to the optimal ones fade slowly, and the margin with them: it is asked to rise.
     """
     if theory["left_out"]:
-        say_median(
-            say,
+        claim(
             "unused-irreps",
             f"the irreps that maximum-margin networks leave out ({_shortened(theory['left_out'])}) are suppressed.",
-            runs["unused"],
+            "unused",
             "their share of Σ‖ω_i‖³",
             at_most=UNUSED,
             source_value="0 at the maximum margin",
         )
-    say_median(
-        say,
+    claim(
         "margin-rises",
-        f"the normalised margin rises to the end, to {typical(runs['relative'])} of the exact optimum's at "
+        f"the normalised margin rises to the end, to {typical(claim.table['relative'])} of the exact optimum's at "
         f"λ = {theory['lam']:g}.",
-        runs["rise"],
+        "rise",
         "rise of normalised margin over γ* from half of the steps to all",
         above=0.0,
         source_value="tends to γ* as λ → 0",
     )
 
 
-def say_irreps(say: Claims, theory: dict[str, Any], runs: pl.DataFrame, criteria: Criteria | None) -> None:
+def say_irreps(claim: MedianClaims, theory: dict[str, Any], criteria: Criteria) -> None:
     """Which irreps neurons lie in, and with which shares."""
-    found = functools.partial(say_median, say)
     column, statistic, bound = "shares", "total variation between the shares and the optimum's", SHARES
-    if criteria is not None and criteria.share_difference is not None:
+    if criteria.share_difference is not None:
         column, bound = "share_difference", criteria.share_difference
         statistic = "largest difference between an irrep's share and the optimum's"
-    found(
+    claim(
         "shares",
         "the irreps have the shares of Σ‖ω_i‖³ that the exact optimum gives them.",
-        runs[column],
+        column,
         statistic,
         at_most=bound,
         source_value=f"{_shortened(theory['shares'])} at the exact optimum for λ = {theory['lam']:g}",
     )
     one = "1: every neuron lies in one irrep"
-    if criteria is not None and criteria.median_power is not None:
-        found(
+    if criteria.median_power is not None:
+        claim(
             "one-irrep-median",
             "u, v and w of a typical neuron lie in one irrep.",
-            runs["power_median"],
+            "power_median",
             "median largest normalised power over kept neurons and u, v, w",
             at_least=criteria.median_power,
             source_value=one,
         )
-    found(
+    claim(
         "one-irrep",
         "u, v and w of a neuron lie in one irrep.",
-        runs["power"],
+        "power",
         "least of u, v and w of the largest normalised power, weighted by ‖ω_i‖³",
         at_least=POWER,
         source_value=one,
     )
-    if criteria is not None and criteria.trivial:
-        found(
+    if criteria.trivial:
+        claim(
             "no-trivial",
             "no neuron lies in the trivial irrep.",
-            runs["trivial"],
+            "trivial",
             "kept neurons in the trivial irrep",
             at_most=0.0,
             source_value="none",
         )
-    if criteria is not None:
-        found(
+    if criteria.ratio is not None:
+        claim(
             "larger-irreps",
             "irreps of larger dimension have more neurons.",
-            runs["rank_correlation"],
+            "rank_correlation",
             "rank correlation (Kendall's τ_b) of neurons and dimension over the non-trivial irreps",
             above=0.0,
             source_value="higher-dimensional irreps have more neurons (no number)",
         )
 
 
-def say_optimum(say: Claims, theory: dict[str, Any], runs: pl.DataFrame) -> None:
+def say_optimum(claim: MedianClaims, theory: dict[str, Any]) -> None:
     """Whether gradient descent finds the exact optimum at λ, by loss, neurons and function."""
-    found = functools.partial(say_median, say)
     failing = sorted(
-        {text.split(" fails")[0] for line in runs["failing"] for text in line.split("; ") if " fails" in text}
+        {text.split(" fails")[0] for line in claim.table["failing"] for text in line.split("; ") if " fails" in text}
     )
     apart = f"; what keeps the certificate open is {' and '.join(failing)}" if failing else ""
-    found(
+    claim(
         "loss",
         "gradient descent finds the global minimum of cross-entropy + λ Σ‖ω_i‖³.",
-        runs["loss"],
+        "loss",
         "loss over its exact minimum",
         at_most=LOSS,
         source_value="1 at the optimum",
     )
-    found(
+    claim(
         "optimal-neurons",
         f"neurons are optimal ones, of which maximum-margin networks consist{apart}.",
-        runs["efficiency"],
+        "efficiency",
         "class-weighted margin E[g'(θ/‖θ‖)] over its upper bound γ*",
         at_least=EFFICIENCY,
         source_value="1 (Lemma 7.6)",
     )
-    found(
+    claim(
         "function",
         f"the logits are those of the exact optimum at λ = {theory['lam']:g}, up to scale.",
-        runs["function"],
+        "function",
         "1 − cosine between the logits, less their mean over labels, and the optimum's",
         at_most=FUNCTION,
         source_value="0 at the optimum",
@@ -553,7 +523,7 @@ def _margins(theory: dict[str, Any], trials: pl.DataFrame) -> Figure:
     chart = Chart(
         _file_name("margin", theory),
         f"{name}: the margin grows towards its maximum, and neurons enter one irrep each",
-        source=source_of(theory),
+        source=criteria_of(theory).source,
         width=6.6,
         height=5.6,
         rows=2,
@@ -588,7 +558,7 @@ def _irreps(theory: dict[str, Any], table: pl.DataFrame, powers: pl.DataFrame) -
     chart = Chart(
         _file_name("irreps", theory),
         f"{name}: each neuron in one irrep, with the shares of the exact optimum",
-        source=source_of(theory),
+        source=criteria_of(theory).source,
         width=10.5,
         height=3.8,
         columns=3,
@@ -596,19 +566,19 @@ def _irreps(theory: dict[str, Any], table: pl.DataFrame, powers: pl.DataFrame) -
     counts = chart.panel(title="neurons per irrep", y="neurons")
     shares = chart.panel(title="shares per irrep", y="share of Σ‖ω_i‖³")
     drawn = chart.panel(title="power in one irrep", x="largest normalised power of u, v, w", y="share of neurons")
-    found = groups(table.drop_nans("share"), "irrep")
-    if found:
-        first = table.head(len(found))
+    irreps = groups(table.drop_nans("share"), "irrep")
+    if irreps:
+        first = table.head(len(irreps))
         for panel, column in ((counts, "neurons"), (shares, "share")):
-            _bars(panel.ax, [own[column].to_numpy() for own in found.values()])
-            _name_places(panel.ax, list(found))
+            _bars(panel.ax, [own[column].to_numpy() for own in irreps.values()])
+            _name_places(panel.ax, list(irreps))
             dimensions = ", ".join(map(str, first["dimension"].unique().sort()))
             panel.axes(x=f"irrep (dimensions {dimensions}; the trivial one first)")
         for column, marker, size, color, label in (
             ("optimum", "D", 6, figures.VERMILLION, f"exact optimum at λ = {theory['lam']:g}"),
             ("limit", "_", 14, figures.INK, "maximum margin (λ → 0)"),
         ):
-            shares.ax.plot(np.arange(len(found)), first[column], marker, color=color, markersize=size, label=label)
+            shares.ax.plot(np.arange(len(irreps)), first[column], marker, color=color, markersize=size, label=label)
         shares.ax.margins(y=0.3)  # room for the legend
         shares.legend(loc="upper left")
     before, after = (np.concatenate([np.zeros(0), *powers[when].to_list()]) for when in ("before", "after"))
@@ -675,8 +645,7 @@ def _distances(networks: pl.DataFrame) -> Figure:
         rows = np.broadcast_to(np.arange(len(DISTANCES)) + shift, values.shape)
         panel.dots(values.ravel(), rows.ravel(), name, markersize=5)
         failing.append(f"{name}: {runs['failing'][0] or 'the certificate is closed'}.")
-    panel.ax.set_yticks(np.arange(len(DISTANCES)), list(DISTANCES.values()))
-    panel.ax.invert_yaxis()
+    panel.name_rows(list(DISTANCES.values()))
     return chart.figure(
         "A dot per network. The certificate's gap is what its normalised margin lacks of γ*; E[g'] is its "
         "class-weighted margin, which reaches γ* exactly if all neurons are optimal, whatever their shares. "

@@ -7,7 +7,6 @@ which still holds, is out of reach for networks that need many neurons; for b > 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -17,16 +16,12 @@ from krogh.engine import Trials, sweep
 from krogh.errors import require
 from krogh.experiments.algebra.common import (
     THEOREM,
-    addition_trial,
-    check_modulus,
-    compared_curves,
+    Addition,
+    MedianClaims,
     curve_table,
+    curves_figure,
     distance_figure,
     draw_rows,
-    measured_additions,
-    say_bound,
-    say_distances,
-    say_median,
     typical,
 )
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, setting
@@ -41,20 +36,11 @@ RELU = "relu"
 
 
 @dataclass(frozen=True)
-class Settings:
-    p: int = setting(11, "modulus", least=3)
-    width: int = setting(80, "neurons", least=1)
-    steps: int = setting(10_000, "steps of gradient descent on all p² inputs", least=1)
-    doubled_every: int = setting(250, "steps between two doublings of the rate", least=1)
-    doublings: int = setting(10, "how often the rate is doubled", least=0)
-    rate: float = setting(0.05, "learning rate at first", least=0)
-    weight: float = setting(1e-4, "λ of the penalty λ Σ‖ω_i‖^b", above=0)
+class Settings(Addition):
     norms: tuple[float, ...] = setting(
         (3.0, 2.0), "exponents b of the norms L_{2,b}; 3 and 2 are judged", distinct=True, least=1
     )
     relu: bool = setting(True, "also train ReLU networks under L_2")
-    seeds: int = setting(6, "networks of each kind", least=1)
-    probe_every: int = setting(100, "steps between two points of a curve", least=1)
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -84,39 +70,29 @@ class Norms(Experiment[Settings]):
     keep_weights = True
 
     def check(self, settings: Settings) -> None:
-        check_modulus(settings.p, settings.weight)
+        settings.check_modulus()
         norms = settings.norms
         require({2.0, NU} <= set(norms), f"norms must hold 3 and 2, which are compared; got norms={norms} (try 3,2)")
 
     def trials(self, settings: Settings) -> Iterator[Trials]:
         for kind in settings.kinds:
-            trial = addition_trial(
-                settings.p,
-                PairNetwork(settings.width, RELU if kind == RELU else "quadratic"),
-                steps=settings.steps,
-                rate=settings.rate,
-                weight=settings.weight,
-                doubled_every=settings.doubled_every,
-                doublings=settings.doublings,
-                probe_every=settings.probe_every,
-            )
+            trial = settings.trial(PairNetwork(settings.width, RELU if kind == RELU else "quadratic"))
             if kind not in (RELU, f"{NU:g}"):
                 penalty = NeuronNorm(settings.weight, b=float(kind), exponent=float(kind))
                 trial = replaced(trial, "training.penalty", penalty)
             yield from sweep(trial, seed=range(settings.seeds), label={"kind": kind})
 
     def measure(self, results: Results[Settings]) -> Measures:
-        p = results.settings.p
-        return {"networks": lambda: pl.DataFrame(measured_additions(results.networks(), ("kind",), p))}
+        return {"networks": lambda: pl.DataFrame(results.settings.measure(results.networks(), ["kind"]))}
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         """Between exact and nearly: L_2 on quadratic neurons lies between L_{2,3} and ReLU."""
         settings, table = tables.settings, tables["networks"].filter(when="end")
         three, two, relu = (table.filter(kind=kind).sort("seed") for kind in ("3", "2", RELU))
         say = say.about(head=f"Z_{settings.p}: ")
-        found = functools.partial(say_median, say)
-        say_bound(say, "bound", table["highest"], "γ*", THEOREM)
-        found(
+        claim = MedianClaims(say, table)
+        claim.bound("γ*", THEOREM)
+        claim(
             "fewer-neurons",
             "under L_2 fewer quadratic neurons survive than under L_{2,3} "
             f"({typical(two['kept'])} and {typical(three['kept'])} of {settings.width}).",
@@ -125,7 +101,7 @@ class Norms(Experiment[Settings]):
             above=0.0,
             source_value="not given; 72 and 18 of 80 in the reference's runs (p = 11)",
         )
-        found(
+        claim(
             "less-exact",
             "under L_2 quadratic neurons are less exactly of one frequency than under L_{2,3}.",
             three["power_median"] - two["power_median"],
@@ -133,7 +109,7 @@ class Norms(Experiment[Settings]):
             above=0.0,
             source_value="not given; 1.000 and 0.978 in the reference's runs (p = 11)",
         )
-        found(
+        claim(
             "smaller-margin",
             f"L_2 leaves a smaller L_{{2,3}} margin ({typical(two['ratio'])} of the maximum).",
             three["ratio"] - two["ratio"],
@@ -141,8 +117,8 @@ class Norms(Experiment[Settings]):
             above=0.0,
             source_value="not given; 0.681 under L_2 in the reference's runs (p = 11)",
         )
-        say_distances(say.about("L_2,3-", "quadratic under L_{2,3}: "), three)
-        found(
+        MedianClaims(say.about("L_2,3-", "quadratic under L_{2,3}: "), three).distances()
+        claim(
             "farther",
             f"under L_2 neurons are farther from optimal ones ({typical(two['neurons'])}).",
             two["neurons"] - three["neurons"],
@@ -150,7 +126,7 @@ class Norms(Experiment[Settings]):
             above=0.0,
         )
         if settings.relu:
-            found(
+            claim(
                 "more-exact-than-relu",
                 "under L_2 quadratic neurons are more exactly of one frequency than ReLU neurons (whose distance from "
                 f"optimal ones is {typical(relu['neurons'])}).",
@@ -169,7 +145,7 @@ class Norms(Experiment[Settings]):
         )
         curves = curve_table(tables["trials"], ["kind"], ["normalised_margin", "power"])
         curves = curves.select("kind", "seed", "step", known.alias("ratio"), "power")
-        yield compared_curves(
+        yield curves_figure(
             "curves",
             f"Modulo {settings.p}: margin and frequencies while training under different norms",
             {name: curves.filter(kind=kind) for kind, name in kinds.items()},
@@ -197,8 +173,6 @@ def _comparison(settings: Settings, networks: dict[str, pl.DataFrame], source: s
         sharey=True,
     )
     draw_rows(chart.panels, panels, kinds, alpha=0.7)
-    for panel, words in zip(chart, panels.values(), strict=True):
-        panel.ax.set_xlabel(words, fontsize=9)
     chart[2].reference(1.0, "γ*", axis="x")
     return chart.figure(
         f"A dot per network, λ = {settings.weight:g}, penalty λ Σ‖ω_i‖^b (b = 2 for ReLU). Largest normalised power: "

@@ -18,15 +18,13 @@ import polars as pl
 from krogh.engine import Trial, Trials, sweep
 from krogh.errors import require
 from krogh.experiments.algebra.common import (
+    MedianClaims,
     curve_table,
     distance_figure,
     draw_networks,
     final_arrays,
     margin_measures,
-    measured_networks,
-    say_bound,
-    say_distances,
-    say_median,
+    measure_networks,
 )
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, setting
 from krogh.lab.charts import Panel
@@ -35,7 +33,7 @@ from krogh.models.two_layer import PowerNetwork
 from krogh.networks.groups.arrays import Network as Arrays
 from krogh.networks.groups.arrays import PowerArrays
 from krogh.networks.groups.measures import cross_entropy, dataset_margin
-from krogh.probes.features.spectra import parity_structure
+from krogh.probes.features.parity import parity_structure
 from krogh.probes.margins import Margin
 from krogh.tasks.parity import ParityClasses
 from krogh.theory.groups.finite import FiniteLambda, finite_lambda
@@ -112,73 +110,63 @@ class ParityFeatures(Experiment[Settings]):
         measures = functools.partial(parity_measures, problem=problem)
         gamma = max_margin_parity(problem.k).value
         return {
-            "networks": lambda: pl.DataFrame(measured_networks(results.networks(), (), measures, gamma)),
+            "networks": lambda: pl.DataFrame(measure_networks(results.networks(), (), measures, gamma)),
             "neurons": lambda: neurons_of(results),
         }
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         settings, table = tables.settings, tables["networks"].filter(when="end")
         gamma, patterns = max_margin_parity(settings.k).value, 2 ** (settings.k - 1)
-        say = say.about(head=f"({settings.n},{settings.k})-parity: ")
-        found = functools.partial(say_median, say)
-        say_bound(say, "bound", table["highest"], f"γ* = {gamma:.5g}", "dissertation, Theorem 7.8")
-        found(
+        claim = MedianClaims(say.about(head=f"({settings.n},{settings.k})-parity: "), table)
+        claim.bound(f"γ* = {gamma:.5g}", "dissertation, Theorem 7.8")
+        claim.margin(
             "margin",
             "the normalised margin approaches the maximum.",
-            table["ratio"],
-            "the normalised margin over γ*",
             at_least=0.98,
             source_value=f"approaches γ* = {gamma:.5g} (Figure 7.5b)",
         )
-        found(
+        claim(
             "support",
             "neurons read the relevant bits alone.",
-            table["off_share"],
+            "off_share",
             "the largest weight off the support over the largest of all, kept neurons",
             at_most=0.05,
             source_value="0 (Theorem 7.8)",
         )
-        found(
+        claim(
             "equal-weights",
             "the weights of the relevant bits are equal, and equal to the norm of the output weights.",
-            table["deviation"],
+            "deviation",
             "the largest | |u_j|/‖w‖ − 1 | over the support and kept neurons",
             at_most=0.03,
             source_value="0 (Theorem 7.8)",
         )
-        found(
+        claim(
             "balanced-outputs",
             "the two output weights are opposite.",
-            table["imbalance"],
+            "imbalance",
             "the largest |w_0 + w_1|/‖w‖ of kept neurons",
             at_most=0.05,
             source_value="0 (Theorem 7.8)",
         )
-        found(
+        claim(
             "signs",
             "the product of the signs of u on the support is that of w_0 − w_1.",
-            table["sign_rule"],
+            "sign_rule",
             "the share of kept neurons of which it is",
             at_least=1.0,
             source_value="all (Theorem 7.8)",
         )
-        found(
+        claim(
             "patterns",
             f"all 2^(k−1) = {patterns} sign patterns occur, up to a common sign.",
-            table["patterns"],
+            "patterns",
             "the number of sign patterns among kept neurons",
             at_least=float(patterns),
             source_value="not given; all in the reference's runs",
         )
-        found(
-            "certificate",
-            "the certificate's gap to the upper bound closes.",
-            table["gap"],
-            "the gap of lower and upper bound over γ*",
-            at_most=GAP,
-            source_value="0 at the maximum (Lemma 7.2)",
-        )
-        say_distances(say, table)
+        claim.certificate(GAP, "Lemma 7.2")
+        claim.distances()
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
         settings, name = tables.settings, f"({tables.settings.n},{tables.settings.k})-parity"
@@ -192,11 +180,11 @@ class ParityFeatures(Experiment[Settings]):
 
 def parity_measures(network: Arrays | None, problem: ParityProblem) -> dict[str, float]:
     """Margin, the four properties of Theorem 7.8 over kept neurons, and distances; nan where training diverged."""
-    found = dict.fromkeys(MEASURES, math.nan)
+    unknown = dict.fromkeys(MEASURES, math.nan)
     if network is None or not np.any(network.neurons):
-        return found
+        return unknown
     assert isinstance(network, PowerArrays)
-    return found | {
+    return unknown | {
         "margin": dataset_margin(network, problem),
         "cross_entropy": cross_entropy(network, problem),
         **parity_structure(network, problem).summary(),

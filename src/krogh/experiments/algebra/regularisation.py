@@ -18,13 +18,12 @@ import polars as pl
 from krogh.engine import Trial, Trials, stack
 from krogh.experiments.algebra.common import (
     FEWEST,
+    GroupTraining,
+    MedianClaims,
     Plan,
     check_interval,
     final_arrays,
-    padded_doublings,
     plan_of,
-    say_bound,
-    say_median,
 )
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
 from krogh.lab.charts import Panel
@@ -35,6 +34,7 @@ from krogh.networks.groups.measures import cross_entropy, normalised_margin
 from krogh.probes.features.distance import margin_distance
 from krogh.programs.groups import load_group
 from krogh.theory.groups.finite import finite_lambda
+from krogh.training import Piecewise
 from krogh.values import replaced
 
 WITHIN, COLLAPSED = 0.01, 0.01
@@ -85,8 +85,8 @@ class Regularisation(Experiment[Settings]):
         """A cohort per group with all its λ: rates, schedules, steps and λ are numbers, not structure."""
         for group in settings.groups:
             plans = plans_of(settings, group)
-            most = max(len(plan.doubled_at) for plan in plans)
-            every = check_interval(math.gcd(*(plan.steps for plan in plans)))
+            most = max(len(plan.preset.doubled_at) for plan in plans)
+            every = check_interval(math.gcd(*(plan.preset.steps for plan in plans)))
             trials = [_trial(plan, most, every, seed) for plan in plans for seed in range(settings.seeds)]
             yield from (cohort.labelled(group=group) for cohort in stack(trials))
 
@@ -111,15 +111,23 @@ class Regularisation(Experiment[Settings]):
 
 def plans_of(settings: Settings, group: str) -> list[Plan]:
     """The training of one group at each λ."""
-    given: dict[str, Any] = {"steps": settings.steps, "doubled_every": settings.doubled_every}
-    return [plan_of(group, lam=lam, collapsing=True, relaxations=SETTLED, **given) for lam in settings.lams]
+    asked = [GroupTraining(lam, steps=settings.steps, doubled_every=settings.doubled_every) for lam in settings.lams]
+    return [plan_of(group, one, collapsing=True, relaxations=SETTLED) for one in asked]
 
 
 def _trial(plan: Plan, most: int, every: int, seed: int) -> Trial:
     trial = replaced(plan.trial(), "training.stopping.check_every", every)
-    schedule = padded_doublings(plan.doubled_at, most)
+    schedule = padded_doublings(plan.preset.doubled_at, most)
     changed: Trial = replaced(replaced(trial, "training.optimiser.schedule", schedule), "seed", seed)
     return changed
+
+
+def padded_doublings(doubled_at: tuple[int, ...], count: int) -> Piecewise:
+    """The same schedule with `count` boundaries, the last of them without effect: schedules of one shape stack."""
+    last = doubled_at[-1] if doubled_at else 0
+    extra = range(last + 1, last + 1 + count - len(doubled_at))
+    factors = 2.0 ** np.minimum(np.arange(count + 1), len(doubled_at))
+    return Piecewise(np.array([*doubled_at, *extra], np.int64), factors)
 
 
 # --- what is measured -----------------------------------------------------------------------------------------
@@ -161,8 +169,8 @@ def optimum_of(settings: Settings) -> pl.DataFrame:
         group = load_group(name)
         threshold = finite_lambda(group, settings.lams[0]).threshold
         for lam in np.geomspace(settings.lams[0], max(settings.lams[-1], 1.2 * threshold), FINE).tolist():
-            found = finite_lambda(group, lam)
-            rows.append({"group": name, "lam": lam, "ratio": found.ratio, "cross_entropy": found.cross_entropy})
+            optimum = finite_lambda(group, lam)
+            rows.append({"group": name, "lam": lam, "ratio": optimum.ratio, "cross_entropy": optimum.cross_entropy})
     return pl.DataFrame(rows)
 
 
@@ -171,7 +179,8 @@ def optimum_of(settings: Settings) -> pl.DataFrame:
 
 def say_learned(say: Claims, table: pl.DataFrame) -> None:
     """What networks show at λ whose optimum has a margin."""
-    say_bound(say, "bound", table["ratio"], f"γ* = {table['max_margin'][0]:.5g}")
+    claim = MedianClaims(say, table)
+    claim.bound(f"γ* = {table['max_margin'][0]:.5g}", column="ratio")
     say(
         "optimum",
         f"at every λ below the threshold ({_listed(table)}) the normalised margin is that of the exact optimum.",
@@ -185,8 +194,7 @@ def say_learned(say: Claims, table: pl.DataFrame) -> None:
     if table["lam"].n_unique() < 2 or least > UNBIASED:
         return
     by_seed = groups(table.sort("lam"), "seed").values()
-    say_median(
-        say,
+    claim(
         "rises",
         f"it rises as λ falls, from {least:.3g} of γ* to {most:.3g} at the exact optimum.",
         [float(np.min(-np.diff(own["ratio"].to_numpy()))) for own in by_seed],
@@ -206,8 +214,7 @@ def say_collapse(say: Claims, table: pl.DataFrame) -> None:
     """What networks show at λ whose optimum is the zero network."""
     order, guessing = table["order"][0], math.log(table["order"][0])
     off = table.with_columns(off=(pl.col("cross_entropy") / guessing - 1).abs())
-    say_median(
-        say,
+    MedianClaims(say, table)(
         "collapse",
         f"from λ = {table['threshold'][0]:.4g} on, networks collapse to zero and guess (λ = {_listed(table)}).",
         [float(np.max(own["off"].to_numpy())) for own in groups(off, "seed").values()],
@@ -260,8 +267,8 @@ def _margins(tables: Tables[Settings], source: str) -> Figure:
 def _draw(panel: Panel, column: str, table: pl.DataFrame, exact: pl.DataFrame, threshold: float) -> None:
     """Medians over seeds with their range, the exact optimum's line, and where it becomes zero."""
     panel.ax.plot(exact["lam"], exact[column], color=figures.VERMILLION, linewidth=1.3, label="exact optimum")
-    found = table.filter(pl.col(column).is_not_nan()).group_by("lam", maintain_order=True)
-    points = found.agg(middle=pl.median(column), low=pl.min(column), high=pl.max(column))
+    known = table.filter(pl.col(column).is_not_nan()).group_by("lam", maintain_order=True)
+    points = known.agg(middle=pl.median(column), low=pl.min(column), high=pl.max(column))
     middle = points["middle"].to_numpy()
     spread = np.maximum([middle - points["low"].to_numpy(), points["high"].to_numpy() - middle], 0.0)
     look: dict[str, Any] = {"fmt": "o", "color": figures.BLUE, "markersize": 5, "capsize": 2}

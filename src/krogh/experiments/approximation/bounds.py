@@ -23,7 +23,6 @@ from krogh.networks.circuits import compile_circuit
 from krogh.networks.machines.compiled import compile_machine
 from krogh.networks.machines.layout import bits_needed, reference_bits
 from krogh.networks.margins.circuits import certify_circuit
-from krogh.networks.margins.layers import network_sizes
 from krogh.networks.margins.machines import certify_machine
 from krogh.programs.circuits.circuit import Circuit
 from krogh.programs.circuits.generators import (
@@ -143,7 +142,7 @@ def _machine_row(series: str, name: str, time: int, epsilon: float) -> dict[str,
     machine = load_machine(name)
     bits = max(reference_bits(time, INPUT_LENGTH), bits_needed(machine.tape, time, INPUT_LENGTH))
     compiled = compile_machine(machine, time, input_length=INPUT_LENGTH, position_bits=bits)
-    row = _row(series, name, "machine", network_sizes(compiled), certify_machine(compiled), epsilon)
+    row = _row(series, name, "machine", compiled.sizes(), certify_machine(compiled), epsilon)
     return row | {
         "T": time,
         "vc_samples": transformer_vc(compiled.width, time, epsilon)["samples"],
@@ -153,7 +152,7 @@ def _machine_row(series: str, name: str, time: int, epsilon: float) -> dict[str,
 
 def _circuit_row(series: str, name: str, circuit: Circuit | LayeredCircuit, epsilon: float) -> dict[str, Any]:
     compiled = compile_circuit(circuit)
-    sizes, layered = network_sizes(compiled), compiled.circuit
+    sizes, layered = compiled.sizes(), compiled.circuit
     return _row(series, name, "circuit", sizes, certify_circuit(compiled), epsilon) | {
         "q": layered.q,
         "r": layered.r,

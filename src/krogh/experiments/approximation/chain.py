@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from krogh.experiments.approximation.common import NO_EXPERIMENTS, draw_beforehand, effort, in_words
+from krogh.experiments.approximation.common import NO_EXPERIMENTS, Attacks, draw_beforehand, in_words
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, need, setting
 from krogh.lab.estimate import largest, least
 from krogh.lab.experiment import Measures
@@ -37,13 +37,10 @@ REFERENCE = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Attacks):
     depths: tuple[int, ...] = setting(
         (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64), "numbers d of layers", increasing=True, least=1, most=256
     )
-    restarts: int = setting(12, "random directions that the attack starts from", least=1)
-    refinements: int = setting(60, "rounds in which each of them is improved", least=0)
-    seed: int = setting(0, "of the attack", least=0)
 
 
 @experiment("approximation/chain")
@@ -162,8 +159,8 @@ def margins(settings: Settings) -> pl.DataFrame:
         for kind in KINDS:
             parameters = chain_parameters(depth, rounded=kind != "plain")
             frozen = [name for name in parameters if name.startswith("round")] if kind == "rounded" else []
-            found = attack(chain_output, parameters, 1.0, 1, frozen=frozen, **effort(settings))
+            radius = attack(chain_output, parameters, 1.0, 1, frozen=frozen, **settings.effort).radius
             low, high = enclosure if kind == "rounded" else (math.nan, math.nan)
-            margin = {"exact": known[kind], "attack": found.radius, "least": low, "most": high}
+            margin = {"exact": known[kind], "attack": radius, "least": low, "most": high}
             rows.append({"chain": kind, "depth": depth, **margin})
     return pl.DataFrame(rows)

@@ -19,8 +19,8 @@ import polars as pl
 from krogh.experiments.approximation.common import (
     CORRECTIONS,
     NO_EXPERIMENTS,
+    Attacks,
     draw_beforehand,
-    effort,
     in_words,
     variation,
 )
@@ -28,7 +28,7 @@ from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experi
 from krogh.lab.estimate import exact, largest
 from krogh.lab.experiment import Measures
 from krogh.lab.fits import line_slope
-from krogh.networks.circuits import check_circuit, compile_circuit
+from krogh.networks.circuits import compile_circuit
 from krogh.networks.margins.report import margin_report
 from krogh.programs.circuits.generators import and_ladder, random_circuit
 from krogh.programs.circuits.layers import LayeredCircuit
@@ -46,15 +46,12 @@ SETTLED = 5
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Attacks):
     width: int = setting(6, "gates r of every layer, and inputs", least=2)
     ladders: tuple[int, ...] = setting((3, 5, 9, 13, 17), "layers q of the AND-ladder", increasing=True, least=2)
     circuits: tuple[int, ...] = setting((3, 5, 9, 17, 33), "layers q of random circuits", increasing=True, least=2)
     draws: int = setting(1, "random circuits of each depth", least=1)
     inputs: int = setting(3, "random inputs on which random circuits are attacked", least=1)
-    restarts: int = setting(12, "random directions that an attack starts from", least=1)
-    refinements: int = setting(60, "rounds in which each of them is improved", least=0)
-    seed: int = setting(0, "of circuits, inputs and attacks", least=0)
 
 
 @experiment("approximation/circuit-depth")
@@ -190,7 +187,7 @@ def margins(settings: Settings) -> pl.DataFrame:
 def _rows(family: str, circuit: LayeredCircuit, inputs: np.ndarray, settings: Settings) -> Iterator[dict[str, Any]]:
     for correction in (False, True):
         compiled = compile_circuit(circuit, correction=correction)
-        report = margin_report(compiled, inputs, **effort(settings))
+        report = margin_report(compiled, inputs, **settings.effort)
         theorem = report.certificate.theorem
         yield {
             "family": family,
@@ -204,5 +201,5 @@ def _rows(family: str, circuit: LayeredCircuit, inputs: np.ndarray, settings: Se
             "one_norm": report.sizes.one_norm,
             "parameters": report.sizes.parameters,
             "inputs": len(inputs),
-            "exact": check_circuit(compiled).exact,
+            "exact": compiled.check().holds,
         }

@@ -114,7 +114,7 @@ class CircuitLearning(Experiment[Settings]):
             )
 
     def figures(self, tables: Tables[Settings]) -> Iterator[Figure]:
-        settings, found = tables.settings, success(tables["trials"])
+        settings, by_penalty = tables.settings, success(tables["trials"])
         chart = Chart(
             "samples",
             "Samples to learn a circuit against width",
@@ -124,7 +124,7 @@ class CircuitLearning(Experiment[Settings]):
             width=9.8,
             height=4.2,
         )
-        widths, last = settings.widths, list(found)[-1]
+        widths, last = settings.widths, list(by_penalty)[-1]
         left = chart.panel(
             x="hidden units w",
             y=f"samples n(w) to {settings.error:.0%} test error",
@@ -140,13 +140,13 @@ class CircuitLearning(Experiment[Settings]):
             xticks=settings.sizes,
         )
         data = []
-        for place, ((penalty, counts), color) in enumerate(zip(found.items(), COLORS, strict=False)):
+        for place, ((penalty, counts), color) in enumerate(zip(by_penalty.items(), COLORS, strict=False)):
             n = samples(counts, penalty, settings.p)
             shifted = Curve(n.x * 1.04**place, n.y)  # so that intervals do not hide one another
             left.curve(shifted, f"λ = {penalty:g}", color=color, key="legend")
             data.append(_data(penalty, counts, n))
-        for width, given in found[last].items():
-            cells = as_cells(given)
+        for width, successes in by_penalty[last].items():
+            cells = as_cells(successes)
             right.line(cells.sizes, cells.rates, f"w = {width}", key="legend", **SOLID)
         first = n.y[0].value
         if math.isfinite(first) and n.x[0] > 1:

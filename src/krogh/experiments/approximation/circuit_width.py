@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from krogh.experiments.approximation.common import NO_EXPERIMENTS, SOLID, effort, in_words
+from krogh.experiments.approximation.common import NO_EXPERIMENTS, SOLID, Attacks, in_words
 from krogh.lab import Chart, Claims, Estimate, Experiment, Figure, Results, Tables, experiment, figures, setting
 from krogh.lab.estimate import exact, largest
 from krogh.lab.experiment import Measures
 from krogh.networks.circuits import compile_circuit
 from krogh.networks.margins.attack import attack
 from krogh.networks.margins.circuits import certify_circuit
-from krogh.networks.margins.report import subject_of
 from krogh.networks.relu import dense_parameters
 from krogh.programs.circuits.generators import and_ladder
 from krogh.theory.programs.margin import flips, perturbation_norm
@@ -33,16 +32,13 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Attacks):
     gates: int = setting(6, "gates r in a layer of the AND-ladder", least=2)
     layers: int = setting(5, "layers q of the AND-ladder", least=2)
     multiples: tuple[int, ...] = setting(
         (1, 4, 16, 64), "widths, as multiples of the least that does, 2r", increasing=True, fewest=2, least=1
     )
-    restarts: int = setting(6, "random directions that an attack starts from", least=1)
-    refinements: int = setting(30, "rounds in which each of them is improved", least=0)
     epsilon: float = setting(0.1, "error ε of the sample sizes", above=0)
-    seed: int = setting(0, "of the attacks", least=0)
 
 
 @experiment("approximation/circuit-width")
@@ -54,8 +50,8 @@ class CircuitWidth(Experiment[Settings]):
     source = "SM paper, Theorem 3.1 and Lemma 2.3"
     scales = {
         "smoke": Settings(layers=3, multiples=(1, 4), restarts=3, refinements=10),
-        "laptop": Settings(multiples=(1, 4, 16)),
-        "paper": Settings(),
+        "laptop": Settings(multiples=(1, 4, 16), restarts=6, refinements=30),
+        "paper": Settings(restarts=6, refinements=30),
     }
     notes = (
         NO_EXPERIMENTS,
@@ -167,17 +163,17 @@ def _change(values: pl.Series) -> Estimate:
 def margins(settings: Settings) -> pl.DataFrame:
     """A row per width: what an attack finds there, the best known, the certificate, sample sizes."""
     compiled = compile_circuit(and_ladder(settings.gates, settings.layers))
-    subject = subject_of(compiled, np.ones((1, settings.gates)))
+    subject = compiled.subject(np.ones((1, settings.gates)))
     (x,), (y,) = subject.inputs, subject.labels
     rows, known = [], []
     for multiple in settings.multiples:
         network = compiled.network.padded(multiple * compiled.network.needed_width)
         parameters = dense_parameters(network, network.width)
         certificate = certify_circuit(parameters)
-        found = attack(subject.output, parameters, x, y, **effort(settings))
-        if found.perturbation is not None:
-            known.append(found.perturbation)
-        wide = [filled(narrow, parameters) for narrow in known]
+        smallest = attack(subject.output, parameters, x, y, **settings.effort)
+        if smallest.perturbation is not None:
+            known.append(smallest.perturbation)
+        wide = [widen(narrow, parameters) for narrow in known]
         radii = [perturbation_norm(one) for one in wide if flips(subject.output, parameters, one, x, y)]
         assert certificate.theorem is not None
         samples = sm_samples(settings.epsilon, network.one_norm, certificate.value, network.parameters)
@@ -186,7 +182,7 @@ def margins(settings: Settings) -> pl.DataFrame:
                 "multiple": multiple,
                 "width": network.width,
                 "parameters": network.parameters,
-                "attack": found.radius,
+                "attack": smallest.radius,
                 "best": min(radii, default=np.inf),
                 "certificate": certificate.value,
                 "theorem": certificate.theorem.value,
@@ -199,10 +195,7 @@ def margins(settings: Settings) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def filled(narrow: dict[str, Any], wide: dict[str, Any]) -> dict[str, np.ndarray]:
+def widen(narrow: dict[str, Any], wide: dict[str, Any]) -> dict[str, np.ndarray]:
     """A perturbation of a narrow network as one of a wider: further units do not move."""
-    found = {}
-    for name, array in wide.items():
-        found[name] = np.zeros_like(array)
-        found[name][tuple(slice(size) for size in narrow[name].shape)] = narrow[name]
-    return found
+    padding = {name: np.subtract(array.shape, narrow[name].shape) for name, array in wide.items()}
+    return {name: np.pad(narrow[name], [(0, more) for more in padding[name]]) for name in wide}

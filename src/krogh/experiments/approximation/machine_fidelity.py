@@ -3,13 +3,7 @@
 Machines of the library and random ones become transformers, with both adders, with hard-max and softmax attention.
 State, symbol under the head and cell are read off every output and compared with the interpreter's; hidden vectors must
 be bits, and attention must lead by 1. One machine is run in float32 and bfloat16 too, for longer and longer, with and
-without the correction that rounds every layer. One run is drawn, the tape over time beside what the network holds.
-
-A run of a Turing machine as a picture: the tape over time, and beside it what the compiled network holds.
-
-Time goes down. On the left every row is the tape after one step, as the interpreter has it, with the head outlined; the
-dot on it is where the network says the head is. The other panels are the network's own output after that step, entry
-by entry: the state and the symbol under the head, each one-hot, and the cell of the head in binary.
+without the correction that rounds every layer. One run is drawn: the tape over time, beside it what the network holds.
 """
 
 from __future__ import annotations
@@ -17,183 +11,40 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from krogh.errors import require
-from krogh.experiments.approximation.common import ARITHMETICS, CORRECTIONS, NO_EXPERIMENTS, SOLID, in_words, stepped
+from krogh.experiments.approximation.common import (
+    ARITHMETICS,
+    CORRECTIONS,
+    NO_EXPERIMENTS,
+    SOLID,
+    compiled_counter,
+    in_words,
+    simulate,
+)
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, setting
 from krogh.lab.estimate import exact, largest
 from krogh.lab.experiment import Measures
-from krogh.networks.machines.checks import check_machine
-from krogh.networks.machines.compiled import ADDERS, CompiledMachine, Kind, compile_machine
+from krogh.networks.machines.compiled import ADDERS, Kind, compile_machine
 from krogh.networks.machines.running import machine_hidden
-from krogh.programs.machines.library import library_names, library_steps, load_machine, random_machine, short_words
+from krogh.programs.machines.library import library_names, library_steps, load_machine
 from krogh.programs.machines.machine import Machine, Word
 from krogh.programs.machines.running import trace, trace_batch
-
-MOST_STEPS = 200
-"""More rows than this cannot be told apart."""
-ENTRIES = {"state": "st", "symbol": "sym1", "cell": "pos2"}
-"""Where the network's output holds them."""
-BLANK, GREY, DARK = "#f1f1f1", "#b5b5b5", "#3d3d3d"
-
-
-def check_trace(name: str, word: str) -> None:
-    """Refuse a run that does not halt in time to be drawn."""
-    require(
-        trace(load_machine(name), word, MOST_STEPS).halted_at,
-        f"{name!r} must halt on {word!r} within 1 to {MOST_STEPS} steps to be drawn (try 'binary-addition' on "
-        "'101+11')",
-    )
-
-
-def trace_table(name: str, word: str) -> pl.DataFrame:
-    """A run until it halts, a row per time: the interpreter's tape, state, symbol and cell, and the network's.
-
-    `tape` holds symbol numbers of the cells `first_cell`, `first_cell` + 1, ...; `state_entries`, `symbol_entries` and
-    `cell_entries` are the entries of the network's output that say what `network_state`, ... read off them.
-    """
-    machine = load_machine(name)
-    run = trace(machine, word, MOST_STEPS)
-    assert run.halted_at is not None  # as was checked
-    times = range(run.halted_at + 1)
-    compiled = compile_machine(machine, run.halted_at, input_length=len(run.word))
-    outputs = np.asarray(machine_hidden(compiled, [word])[0, :, -1])
-    found, cells, layout = compiled.decode(outputs), run.cell[: len(times)], compiled.layout
-    first, last = min(0, int(cells.min())), max(len(run.word), int(cells.max())) + 1
-    return pl.DataFrame(
-        {
-            "time": times,
-            "first_cell": first,
-            "tape": [run.tape_at(time).window(first, last).tolist() for time in times],
-            "state": run.state[: len(times)],
-            "symbol": run.symbol[: len(times)],
-            "cell": cells,
-            "network_state": found.state,
-            "network_symbol": found.symbol,
-            "network_cell": found.cell,
-            **{f"{word}_entries": outputs[:, layout[place]].tolist() for word, place in ENTRIES.items()},
-            "layers": compiled.depth,
-            "width": compiled.width,
-        }
-    )
-
-
-def draw_trace(name: str, word: str, table: pl.DataFrame) -> Figure:
-    """The run as a picture, from its table."""
-    machine = load_machine(name)
-    states, symbols = (*machine.states, "boot"), machine.alphabet
-    tape, (held, read, bits) = _grid(table["tape"]), (_grid(table[f"{name}_entries"]) for name in ENTRIES)
-    count = len(machine.states)
-    entries = {
-        "state": (held[:, :count], machine.states, [DARK] * count),
-        "symbol": (read, symbols, [GREY, *map(_shade, range(1, len(symbols)))]),
-        "cell, in binary": (bits, [str(2**k) for k in range(bits.shape[1])[::-1]], [DARK] * bits.shape[1]),
-    }
-    widths = [max(tape.shape[1], 8), *(max(len(names), 5) for _, names, _ in entries.values())]
-    chart = Chart(
-        "trace",
-        f"A run of {name!r} and of its transformer",
-        headline=f"The tape of {name!r} on {word!r}, and what the transformer holds after each step",
-        source="SM paper, Sections 4.2 and C",
-        columns=4,
-        width=2.2 + 0.24 * sum(widths),
-        height=1.9 + 0.17 * len(table),
-        sharey=True,
-        width_ratios=widths,
-    )
-    panel = chart.panel(title="tape, and head", x="cell", y="time (machine steps)")
-    _draw_tape(panel.ax, table, tape, symbols)
-    for title, (values, names, shades) in entries.items():
-        _draw_entries(chart.panel(title=title).ax, values, names, shades)
-    panel.ax.set_ylim(len(table) - 0.5, -0.5)
-    panel.ax.set_yticks(range(0, len(table), 5 if len(table) > 12 else 1))
-    same = pl.all_horizontal(pl.col(name) == pl.col(f"network_{name}") for name in ENTRIES)
-    equal = table.select(equal=same)["equal"]
-    told = "they agree at every step" if equal.all() else f"they differ at {(~equal).sum()} times"
-
-    def named(name: str, words: Sequence[str]) -> pl.Expr:
-        return pl.col(name).replace_strict(range(len(words)), words, return_dtype=pl.String)
-
-    return chart.figure(
-        "Left: the interpreter's tape, a row per step, time downwards; colours are symbols, the outline is the head, "
-        "the dot where the network says that it is. Right: entries of the network's output vector after that step "
-        "(white: 0), which hold the state, the symbol under the head and the cell of the head. Interpreter and "
-        f"network ({table['layers'][0]} layers, width {table['width'][0]}) are independent programs; {told} (T = "
-        f"{len(table) - 1}). The input begins on cell 1; cells are counted modulo {2 ** bits.shape[1]}, so that cell "
-        "−1 is all ones.",
-        table.select(
-            "time",
-            "first_cell",
-            pl.Series("tape", [" ".join(symbols[number] for number in row) for row in tape]),
-            named("state", states),
-            named("symbol", symbols),
-            "cell",
-            named("network_state", states),
-            named("network_symbol", symbols),
-            "network_cell",
-            equal,
-        ),
-    )
-
-
-def _grid(rows: pl.Series) -> np.ndarray:
-    return np.array(rows.to_list())
-
-
-def _draw_tape(ax: Any, table: pl.DataFrame, tape: np.ndarray, symbols: Sequence[str]) -> None:
-    from matplotlib.colors import to_rgb
-    from matplotlib.patches import Rectangle
-
-    first, (rows, cells) = table["first_cell"][0], tape.shape
-    shades = np.array([to_rgb(_shade(number)) for number in range(len(symbols))])
-    extent = (first - 0.5, first + cells - 0.5, rows - 0.5, -0.5)
-    with figures.style():
-        ax.imshow(shades[tape], extent=extent, aspect="auto", interpolation="nearest")
-    for (time, place), number in np.ndenumerate(tape):
-        if number:
-            ax.text(first + place, time, symbols[number], ha="center", va="center", fontsize=7, color=figures.INK)
-    for time, cell in enumerate(table["cell"]):
-        ax.add_patch(Rectangle((cell - 0.5, time - 0.5), 1, 1, fill=False, edgecolor=figures.INK, linewidth=1.2))
-    ax.plot(table["network_cell"] + 0.33, np.arange(rows) - 0.25, "o", color=figures.INK, markersize=2.6)
-    ax.grid(False)
-    ax.set_xticks(range(first, first + cells))
-    ax.tick_params(axis="x", labelsize=8)
-
-
-def _draw_entries(ax: Any, values: np.ndarray, names: Sequence[str], shades: Sequence[str]) -> None:
-    """Entries as a grid, white at 0 and in the column's shade at 1."""
-    from matplotlib.colors import to_rgb
-
-    (rows, count), full = values.shape, np.array([to_rgb(shade) for shade in shades])
-    colors = np.clip(1 - values[:, :, None] * (1 - full[None, :, :]), 0, 1)
-    with figures.style():
-        ax.imshow(colors, extent=(-0.5, count - 0.5, rows - 0.5, -0.5), aspect="auto", interpolation="nearest")
-    ax.grid(False)
-    for edge in range(1, count):
-        ax.axvline(edge - 0.5, color=figures.GRID, linewidth=0.6)
-    for edge in range(1, rows):
-        ax.axhline(edge - 0.5, color=figures.GRID, linewidth=0.4)
-    ax.set_xticks(range(count), names, rotation=90, fontsize=7.5)
-
-
-def _shade(number: int) -> str:
-    """The colour of a symbol, light enough for letters on it."""
-    from matplotlib.colors import to_hex, to_rgb
-
-    if number == 0:
-        return BLANK
-    red, green, blue = (0.4 + 0.6 * part for part in to_rgb(figures.PALETTE[(number - 1) % len(figures.PALETTE)]))
-    return str(to_hex((red, green, blue)))
-
+from krogh.programs.machines.sampling import ProperRuns, random_machine, short_words
 
 ROUNDING = 1e-12
 """Of numbers that are whole in exact arithmetic, in float64."""
 KINDS = {"library": "machines of the library", "random": "random machines"}
 ATTENTIONS: dict[Kind, str] = {"hard": "hard-max", "soft": "softmax"}
+STYLES = {("look-ahead", "hard"): ("o", figures.BLUE), ("look-ahead", "soft"): ("s", figures.GREEN),
+          ("ripple", "hard"): ("D", figures.SKY), ("ripple", "soft"): ("^", figures.ORANGE)}  # fmt: skip
+COLORS = {"float64": figures.GREEN, "float32": figures.BLUE, "bfloat16": figures.VERMILLION}
+SMALLEST, LARGEST = 1e-17, 1e4
+"""Errors of 0 are drawn at the one, larger ones and those that are no numbers at the other."""
 SIZES = tuple(itertools.product((2, 3, 4, 5, 6), (2, 3, 4)))
 """States and symbols of random machines, in turn."""
 RANDOM_LENGTH, LEAST_STEPS, RANDOM_STEPS = 3, 8, 100
@@ -330,17 +181,24 @@ class MachineFidelity(Experiment[Settings]):
 
 # --- many machines --------------------------------------------------------------------------------------------
 
-Case = tuple[str, Machine, list[Word], int, tuple[list[Word], int]]
+
+class Case(NamedTuple):
+    """A machine with the words and steps that it is run for, and the fewer ones with softmax attention."""
+
+    kind: str
+    machine: Machine
+    words: list[Word]
+    steps: int
+    soft_words: list[Word]
+    soft_steps: int
 
 
 def machine_table(settings: Settings) -> pl.DataFrame:
     """A row for every machine, adder and kind of attention."""
-    rows = []
-    for kind, machine, words, steps, soft in itertools.chain(_from_library(settings), _at_random(settings)):
-        for adder in settings.adders:
-            rows.append({"kind": kind, **_hard_row(machine, adder, words, steps)})
-            rows.append({"kind": kind, **_soft_row(machine, adder, *soft)})
-    return pl.DataFrame(rows)
+    cases = itertools.chain(_from_library(settings), _at_random(settings))
+    return pl.DataFrame(
+        [_row(case, adder, attention) for case in cases for adder in settings.adders for attention in ATTENTIONS]
+    )
 
 
 def _from_library(settings: Settings) -> Iterator[Case]:
@@ -349,7 +207,7 @@ def _from_library(settings: Settings) -> Iterator[Case]:
         length, steps = _longest(machine, name, settings.length, settings.most_words, settings.most_steps)
         short, fewer = _longest(machine, name, length, settings.most_words, settings.soft_steps)
         some = _spread(short_words(machine, short), settings.soft_words)
-        yield "library", machine, list(short_words(machine, length)), steps, (some, fewer)
+        yield Case("library", machine, list(short_words(machine, length)), steps, some, fewer)
 
 
 def _longest(machine: Machine, name: str, length: int, most_words: int, most_steps: int) -> tuple[int, int]:
@@ -377,58 +235,41 @@ def _at_random(settings: Settings) -> Iterator[Case]:
     for seed in range(settings.random):
         states, symbols = SIZES[seed % len(SIZES)]
         tape = "one-way" if seed % 2 else "two-way"
-        machine = random_machine(
-            states, symbols, seed, tape=tape, length=RANDOM_LENGTH, steps=RANDOM_STEPS, least_steps=LEAST_STEPS
-        )
+        runs = ProperRuns(length=RANDOM_LENGTH, steps=RANDOM_STEPS, least_steps=LEAST_STEPS)
+        machine = random_machine(states, symbols, seed, tape=tape, runs=runs)
         words: list[Word] = list(short_words(machine, RANDOM_LENGTH))
         steps = int(trace_batch(machine, words, RANDOM_STEPS).halted_at.max())
-        yield "random", machine, words, steps, (_spread(words, settings.soft_words), steps)
+        yield Case("random", machine, words, steps, _spread(words, settings.soft_words), steps)
 
 
-def _hard_row(machine: Machine, adder: Any, words: list[Word], steps: int) -> dict[str, Any]:
-    """By lookup of exact matches, which is what hard attention does where vectors are bits."""
-    compiled = compile_machine(machine, steps, input_length=max(map(len, words)), adder=adder)
-    found = check_machine(compiled, words)
-    return _named(compiled, "hard", len(words)) | {
-        "mismatches": found.mismatches,
-        "wrong_outputs": found.wrong_outputs,
-        "deviation": 0.0 if found.binary else np.nan,
-        "gap": found.score_gap,
-    }
-
-
-def _soft_row(machine: Machine, adder: Any, words: list[Word], steps: int) -> dict[str, Any]:
-    """Every score and every weight computed, in float64."""
-    longest = max(map(len, words))
-    compiled = compile_machine(machine, steps, input_length=longest, adder=adder, attention="soft")
-    found = stepped(compiled, words)
-    return _named(compiled, "soft", len(words)) | {
-        "mismatches": int(found.wrong.sum()),
-        "wrong_outputs": int(np.sum(np.abs(found.output - found.wanted) > 1e-6)),
-        "deviation": float(found.deviation.max()),
-        "gap": float(found.gap.min()),
-    }
-
-
-def _named(compiled: CompiledMachine, attention: str, words: int) -> dict[str, Any]:
-    machine = compiled.machine
+def _row(case: Case, adder: Any, attention: Kind) -> dict[str, Any]:
+    """Hard attention by lookup of exact matches, as vectors are bits; of soft attention every score, in float64."""
+    machine, hard = case.machine, attention == "hard"
+    words, steps = (case.words, case.steps) if hard else (case.soft_words, case.soft_steps)
+    compiled = compile_machine(machine, steps, input_length=max(map(len, words)), adder=adder, attention=attention)
+    if hard:
+        details = compiled.check(words).details
+        deviation = 0.0 if details["binary"] else np.nan
+        faults = (details["mismatches"], details["wrong_outputs"], deviation, details["score_gap"])
+    else:
+        run = simulate(compiled, words)
+        wrong = int(np.sum(np.abs(run.output - run.label) > 1e-6))
+        faults = (int(run.wrong.sum()), wrong, float(run.deviation.max()), float(run.gap.min()))
     return {
+        "kind": case.kind,
         "machine": machine.name,
         "states": len(machine.states),
         "symbols": len(machine.alphabet),
         "tape": machine.tape,
         "adder": compiled.adder,
         "attention": attention,
-        "words": words,
+        "words": len(words),
         "steps": compiled.steps,
-        "compared": words * (compiled.steps + 1),
+        "compared": len(words) * (compiled.steps + 1),
         "width": compiled.width,
         "layers": compiled.depth,
+        **dict(zip(("mismatches", "wrong_outputs", "deviation", "gap"), faults, strict=True)),
     }
-
-
-STYLES = {("look-ahead", "hard"): ("o", figures.BLUE), ("look-ahead", "soft"): ("s", figures.GREEN),
-          ("ripple", "hard"): ("D", figures.SKY), ("ripple", "soft"): ("^", figures.ORANGE)}  # fmt: skip
 
 
 def _draw_machines(table: pl.DataFrame, source: str) -> Figure:
@@ -455,8 +296,7 @@ def _draw_machines(table: pl.DataFrame, source: str) -> Figure:
         left.dots(own["compared"], places, label, color=color, marker=marker, markersize=4, alpha=1)
         bad = (own["mismatches"] > 0).to_numpy()
         left.ax.plot(own["compared"].to_numpy()[bad], places[bad], "x", color="red", markersize=9)
-    left.ax.set_yticks(range(len(names)), names, fontsize=8)
-    left.ax.invert_yaxis()
+    left.name_rows(names, fontsize=8)
     left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1 if len(names) > 20 else -0.22), ncols=2)
     right = chart.panel(title=f"{len(once):,} random machines", x="longest run T (steps)", y="machines")
     if len(once):
@@ -475,33 +315,27 @@ def _draw_machines(table: pl.DataFrame, source: str) -> Figure:
 
 def precision_table(settings: Settings) -> pl.DataFrame:
     """The counter in every arithmetic, a row per run; `deviations` is the largest error at each of its times."""
-    machine, rows = load_machine("counter"), []
+    rows = []
     for bits, attention, correction in itertools.product(settings.counters, ATTENTIONS, (True, False)):
-        steps, word = 2 ** (bits + 2) - 1, "#" + "0" * bits
-        compiled = compile_machine(machine, steps, input_length=bits + 1, attention=attention, correction=correction)
+        compiled, word = compiled_counter(bits, attention=attention, correction=correction)
         for arithmetic in settings.arithmetics:
-            found = stepped(compiled, [word], arithmetic)
-            wrong = found.wrong[0]
+            run = simulate(compiled, [word], arithmetic)
+            wrong = run.wrong[0]
             rows.append(
                 {
                     "bits": bits,
-                    "steps": steps,
+                    "steps": compiled.steps,
                     "attention": attention,
                     "correction": correction,
                     "arithmetic": arithmetic,
                     "mismatches": int(wrong.sum()),
                     "first": int(wrong.argmax()) if wrong.any() else None,
-                    "deviation": float(found.deviation.max()),
-                    "output_error": float(np.abs(found.output - found.wanted)[0]),
-                    "deviations": found.deviation.tolist(),
+                    "deviation": float(run.deviation.max()),
+                    "output_error": float(np.abs(run.output - run.label)[0]),
+                    "deviations": run.deviation.tolist(),
                 }
             )
     return pl.DataFrame(rows, schema_overrides={"first": pl.Int64})
-
-
-COLORS = {"float64": figures.GREEN, "float32": figures.BLUE, "bfloat16": figures.VERMILLION}
-SMALLEST, LARGEST = 1e-17, 1e4
-"""Errors of 0 are drawn at the one, larger ones and those that are no numbers at the other."""
 
 
 def _draw_precision(table: pl.DataFrame, source: str) -> Figure:
@@ -544,3 +378,161 @@ def _draw_precision(table: pl.DataFrame, source: str) -> Figure:
         "attention errors come from averages over ties, such as three times 1/3; softmax attention leaks by design.",
         table.drop("deviations"),
     )
+
+
+# --- one run as a picture -------------------------------------------------------------------------------------
+
+MOST_STEPS = 200
+"""More rows than this cannot be told apart."""
+ENTRIES = {"state": "st", "symbol": "sym1", "cell": "pos2"}
+"""Where the network's output holds them."""
+BLANK, GREY, DARK = "#f1f1f1", "#b5b5b5", "#3d3d3d"
+
+
+def check_trace(name: str, word: str) -> None:
+    """Refuse a run that does not halt in time to be drawn."""
+    require(
+        trace(load_machine(name), word, MOST_STEPS).halted_at,
+        f"{name!r} must halt on {word!r} within 1 to {MOST_STEPS} steps to be drawn (try 'binary-addition' on "
+        "'101+11')",
+    )
+
+
+def trace_table(name: str, word: str) -> pl.DataFrame:
+    """A run until it halts, a row per time: the interpreter's tape, state, symbol and cell, and the network's.
+
+    `tape` holds symbol numbers of the cells `first_cell`, `first_cell` + 1, ...; `state_entries`, `symbol_entries` and
+    `cell_entries` are the entries of the network's output that say what `network_state`, ... read off them.
+    """
+    machine = load_machine(name)
+    run = trace(machine, word, MOST_STEPS)
+    assert run.halted_at is not None  # as was checked
+    times = range(run.halted_at + 1)
+    compiled = compile_machine(machine, run.halted_at, input_length=len(run.word))
+    outputs = np.asarray(machine_hidden(compiled, [word])[0, :, -1])
+    network, cells, layout = compiled.decode(outputs), run.cell[: len(times)], compiled.layout
+    first, last = min(0, int(cells.min())), max(len(run.word), int(cells.max())) + 1
+    return pl.DataFrame(
+        {
+            "time": times,
+            "first_cell": first,
+            "tape": [run.tape_at(time).window(first, last).tolist() for time in times],
+            "state": run.state[: len(times)],
+            "symbol": run.symbol[: len(times)],
+            "cell": cells,
+            "network_state": network.state,
+            "network_symbol": network.symbol,
+            "network_cell": network.cell,
+            **{f"{what}_entries": outputs[:, layout[place]].tolist() for what, place in ENTRIES.items()},
+            "layers": compiled.depth,
+            "width": compiled.width,
+        }
+    )
+
+
+def draw_trace(name: str, word: str, table: pl.DataFrame) -> Figure:
+    """The run as a picture, time downwards, from its table (`trace_table`)."""
+    machine = load_machine(name)
+    states, symbols = (*machine.states, "boot"), machine.alphabet
+    tape, (held, read, bits) = _grid(table["tape"]), (_grid(table[f"{name}_entries"]) for name in ENTRIES)
+    count = len(machine.states)
+    entries = {
+        "state": (held[:, :count], machine.states, [DARK] * count),
+        "symbol": (read, symbols, [GREY, *map(_shade, range(1, len(symbols)))]),
+        "cell, in binary": (bits, [str(2**k) for k in range(bits.shape[1])[::-1]], [DARK] * bits.shape[1]),
+    }
+    widths = [max(tape.shape[1], 8), *(max(len(names), 5) for _, names, _ in entries.values())]
+    chart = Chart(
+        "trace",
+        f"A run of {name!r} and of its transformer",
+        headline=f"The tape of {name!r} on {word!r}, and what the transformer holds after each step",
+        source="SM paper, Sections 4.2 and C",
+        columns=4,
+        width=2.2 + 0.24 * sum(widths),
+        height=1.9 + 0.17 * len(table),
+        sharey=True,
+        width_ratios=widths,
+    )
+    panel = chart.panel(title="tape, and head", x="cell", y="time (machine steps)")
+    _draw_tape(panel.ax, table, tape, symbols)
+    for title, (values, names, shades) in entries.items():
+        _draw_entries(chart.panel(title=title).ax, values, names, shades)
+    panel.ax.set_ylim(len(table) - 0.5, -0.5)
+    panel.ax.set_yticks(range(0, len(table), 5 if len(table) > 12 else 1))
+    same = pl.all_horizontal(pl.col(name) == pl.col(f"network_{name}") for name in ENTRIES)
+    equal = table.select(equal=same)["equal"]
+    verdict = "they agree at every step" if equal.all() else f"they differ at {(~equal).sum()} times"
+
+    def named(name: str, words: Sequence[str]) -> pl.Expr:
+        return pl.col(name).replace_strict(range(len(words)), words, return_dtype=pl.String)
+
+    return chart.figure(
+        "Left: the interpreter's tape, a row per step, time downwards; colours are symbols, the outline is the head, "
+        "the dot where the network says that it is. Right: entries of the network's output vector after that step "
+        "(white: 0), which hold the state, the symbol under the head and the cell of the head. Interpreter and "
+        f"network ({table['layers'][0]} layers, width {table['width'][0]}) are independent programs; {verdict} (T = "
+        f"{len(table) - 1}). The input begins on cell 1; cells are counted modulo {2 ** bits.shape[1]}, so that cell "
+        "−1 is all ones.",
+        table.select(
+            "time",
+            "first_cell",
+            pl.Series("tape", [" ".join(symbols[number] for number in row) for row in tape]),
+            named("state", states),
+            named("symbol", symbols),
+            "cell",
+            named("network_state", states),
+            named("network_symbol", symbols),
+            "network_cell",
+            equal,
+        ),
+    )
+
+
+def _grid(rows: pl.Series) -> np.ndarray:
+    return np.array(rows.to_list())
+
+
+def _draw_tape(ax: Any, table: pl.DataFrame, tape: np.ndarray, symbols: Sequence[str]) -> None:
+    from matplotlib.colors import to_rgb
+    from matplotlib.patches import Rectangle
+
+    first, (rows, cells) = table["first_cell"][0], tape.shape
+    shades = np.array([to_rgb(_shade(number)) for number in range(len(symbols))])
+    extent = (first - 0.5, first + cells - 0.5, rows - 0.5, -0.5)
+    with figures.style():
+        ax.imshow(shades[tape], extent=extent, aspect="auto", interpolation="nearest")
+    for (time, place), number in np.ndenumerate(tape):
+        if number:
+            ax.text(first + place, time, symbols[number], ha="center", va="center", fontsize=7, color=figures.INK)
+    for time, cell in enumerate(table["cell"]):
+        ax.add_patch(Rectangle((cell - 0.5, time - 0.5), 1, 1, fill=False, edgecolor=figures.INK, linewidth=1.2))
+    ax.plot(table["network_cell"] + 0.33, np.arange(rows) - 0.25, "o", color=figures.INK, markersize=2.6)
+    ax.grid(False)
+    ax.set_xticks(range(first, first + cells))
+    ax.tick_params(axis="x", labelsize=8)
+
+
+def _draw_entries(ax: Any, values: np.ndarray, names: Sequence[str], shades: Sequence[str]) -> None:
+    """Entries as a grid, white at 0 and in the column's shade at 1."""
+    from matplotlib.colors import to_rgb
+
+    (rows, count), full = values.shape, np.array([to_rgb(shade) for shade in shades])
+    colors = np.clip(1 - values[:, :, None] * (1 - full[None, :, :]), 0, 1)
+    with figures.style():
+        ax.imshow(colors, extent=(-0.5, count - 0.5, rows - 0.5, -0.5), aspect="auto", interpolation="nearest")
+    ax.grid(False)
+    for edge in range(1, count):
+        ax.axvline(edge - 0.5, color=figures.GRID, linewidth=0.6)
+    for edge in range(1, rows):
+        ax.axhline(edge - 0.5, color=figures.GRID, linewidth=0.4)
+    ax.set_xticks(range(count), names, rotation=90, fontsize=7.5)
+
+
+def _shade(number: int) -> str:
+    """The colour of a symbol, light enough for letters on it."""
+    from matplotlib.colors import to_hex, to_rgb
+
+    if number == 0:
+        return BLANK
+    red, green, blue = (0.4 + 0.6 * part for part in to_rgb(figures.PALETTE[(number - 1) % len(figures.PALETTE)]))
+    return str(to_hex((red, green, blue)))

@@ -16,7 +16,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from krogh.experiments.approximation.common import CORRECTIONS, NO_EXPERIMENTS, draw_beforehand, stepped
+from krogh.experiments.approximation.common import (
+    CORRECTIONS,
+    NO_EXPERIMENTS,
+    compiled_counter,
+    draw_beforehand,
+    simulate,
+)
 from krogh.lab import (
     Chart,
     Claims,
@@ -33,10 +39,9 @@ from krogh.lab import (
 )
 from krogh.lab.estimate import least
 from krogh.lab.experiment import Measures
-from krogh.networks.machines.compiled import CompiledMachine, compile_machine
+from krogh.networks.machines.compiled import CompiledMachine
 from krogh.networks.margins.machines import certify_machine
 from krogh.networks.margins.search import Scan
-from krogh.programs.machines.library import load_machine
 
 FEWEST = 10
 """Directions of a verdict."""
@@ -154,11 +159,8 @@ def radii(settings: Settings) -> pl.DataFrame:
     """A row per running time and direction, with and without correction."""
     rows = []
     for bits in settings.counters:
-        steps, word = 2 ** (bits + 2) - 1, "#" + "0" * bits
         for correction in (False, True):
-            compiled = compile_machine(
-                load_machine("counter"), steps, input_length=bits + 1, correction=correction, words=[word]
-            )
+            compiled, word = compiled_counter(bits, correction=correction)
             certificate, dense = certify_machine(compiled).value, compiled.dense_parameters()
             norms = Scan(settings.low, settings.high, settings.ratio).norms
             norms = norms[max(0, int(np.searchsorted(norms, certificate)) - 1) :]  # what is certified needs no search
@@ -168,7 +170,7 @@ def radii(settings: Settings) -> pl.DataFrame:
                 rows.append(
                     {
                         "bits": bits,
-                        "steps": steps,
+                        "steps": compiled.steps,
                         "correction": correction,
                         "direction": direction,
                         **radii_along(compiled, word, dense, noise, norms),
@@ -188,13 +190,13 @@ def radii_along(
     0 where it is wrong without noise. Upwards from the least norm, because larger ones may restore the output.
     """
     size = math.sqrt(sum(float(np.vdot(array, array)) for array in noise.values()))
-    found = {"radius": math.inf, "step_radius": math.inf}
+    radii = {"radius": math.inf, "step_radius": math.inf}
     for norm in (0.0, *norms):
         moved = {name: array + norm / size * noise[name] for name, array in weights.items()}
-        run = stepped(compiled, [word], parameters=moved)
+        run = simulate(compiled, [word], parameters=moved)
         if run.wrong.any():
-            found["step_radius"] = min(found["step_radius"], float(norm))
-        if not run.output[0] * run.wanted[0] > 0:
-            found["radius"] = float(norm)
+            radii["step_radius"] = min(radii["step_radius"], float(norm))
+        if not run.output[0] * run.label[0] > 0:
+            radii["radius"] = float(norm)
             break
-    return found
+    return radii

@@ -16,14 +16,13 @@ import numpy as np
 import polars as pl
 
 from krogh.errors import require
-from krogh.experiments.approximation.common import NO_EXPERIMENTS
+from krogh.experiments.approximation.common import NO_EXPERIMENTS, Attacks
 from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
 from krogh.lab.estimate import exact, largest
 from krogh.lab.experiment import Measures
 from krogh.networks.circuits import CompiledCircuit, compile_circuit
 from krogh.networks.machines.compiled import CompiledMachine, compile_machine
-from krogh.networks.margins.attack import attack, trial_perturbations
-from krogh.networks.margins.report import certify, subject_of
+from krogh.networks.margins.attack import Effort, attack, trial_perturbations
 from krogh.networks.margins.search import Scan
 from krogh.programs.circuits.circuit import Circuit
 from krogh.programs.circuits.generators import adder, and_ladder, comparator, majority, parity_circuit, random_circuit
@@ -54,7 +53,7 @@ KINDS = {"circuit": figures.BLUE, "machine": figures.VERMILLION}
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Attacks):
     circuits: tuple[str, ...] = setting(
         tuple(CIRCUITS), "circuits, each with and without correction", among=CIRCUITS, distinct=True, fewest=0
     )
@@ -67,11 +66,8 @@ class Settings:
     adversarial: int = setting(100, "perturbations by gradient descent of each network", least=1)
     machine_random: int = setting(10_000, "random perturbations of each machine", least=1)
     machine_adversarial: int = setting(100, "perturbations by gradient descent of each machine", least=1)
-    restarts: int = setting(12, "random directions that an attack on a circuit starts from", least=1)
-    refinements: int = setting(60, "rounds in which each of them is improved", least=0)
-    machine_restarts: int = setting(12, "the same for machines", least=1)
-    machine_refinements: int = setting(20, "the same for machines", least=0)
-    seed: int = setting(0, "of inputs, perturbations and attacks", least=0)
+    machine_restarts: int = setting(12, "random directions that an attack on a machine starts from", least=1)
+    machine_refinements: int = setting(20, "rounds in which each of those is improved", least=0)
 
 
 @experiment("approximation/perturbations")
@@ -174,8 +170,7 @@ class Perturbations(Experiment[Settings]):
             ("x", figures.BLUE, "attack"),
         ):
             ax.plot([], [], marker=marker, color=color, linestyle="none", label=label)
-        ax.set_yticks(range(len(table)), table["network"].to_list(), fontsize=8.5)
-        ax.invert_yaxis()
+        panel.name_rows(table["network"].to_list(), fontsize=8.5)
         low = np.nanmin(table.select("radius", "theorem").to_numpy())
         ax.set_xlim(low / 2, np.max(table["attack"].to_numpy()) * 30)
         panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12 - 0.6 / len(table)), ncols=4)
@@ -223,12 +218,9 @@ def _row(name: str, network: CompiledCircuit | CompiledMachine, inputs: Any, set
         getattr(settings, prefix + word) for word in ("random", "adversarial", "restarts", "refinements")
     )
     output = network.network.outputs - 1 if isinstance(network, CompiledCircuit) else 0
-    subject, certificate = subject_of(network, inputs, output), certify(network)
+    subject, certificate = network.subject(inputs, output), network.certificate()
     tried = trial_perturbations(
-        subject.output,
-        subject.parameters,
-        subject.inputs,
-        subject.labels,
+        subject,
         settings.share * certificate.value,
         random=random,
         adversarial=adversarial,
@@ -240,8 +232,7 @@ def _row(name: str, network: CompiledCircuit | CompiledMachine, inputs: Any, set
             subject.parameters,
             x,
             y,
-            restarts=restarts,
-            refinements=refinements,
+            effort=Effort(restarts, refinements),
             scan=Scan(low=certificate.value / 10, ratio=1.5),
             seed=settings.seed + place,
         )
@@ -254,7 +245,7 @@ def _row(name: str, network: CompiledCircuit | CompiledMachine, inputs: Any, set
         "parameters": sum(array.size for array in subject.parameters.values()),
         "certificate": certificate.value,
         "theorem": np.nan if certificate.theorem is None else certificate.theorem.value,
-        "attack": min(found.radius for found in attacks),
+        "attack": min(one.radius for one in attacks),
         "radius": tried.radius,
         "random": tried.random,
         "adversarial": tried.adversarial,

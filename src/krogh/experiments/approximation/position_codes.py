@@ -195,8 +195,7 @@ class PositionCodes(Experiment[Settings]):
 
 def medians(tables: Tables[Settings]) -> dict[str, Curve]:
     """code → the median radius against T; infinite where no norm that was tried changes an answer."""
-    found: dict[str, Curve] = curves(tables["radii"], by="code", x="T", y="radius", horizon=tables.settings.high)
-    return found
+    return curves(tables["radii"], by="code", x="T", y="radius", horizon=tables.settings.high)
 
 
 def _slug(code: str) -> str:

@@ -19,26 +19,14 @@ import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
 from krogh.errors import require
-from krogh.experiments.attention.common import median_of, source_training
-from krogh.lab import (
-    Chart,
-    Claims,
-    Experiment,
-    Figure,
-    Network,
-    Results,
-    Tables,
-    experiment,
-    figures,
-    groups,
-    need,
-    setting,
-)
+from krogh.experiments.attention.common import source_training
+from krogh.lab import Claims, Experiment, Figure, Network, Results, Tables, experiment, figures, groups, need, setting
+from krogh.lab.estimate import median
 from krogh.lab.experiment import Measures
-from krogh.models.transformer import SparseTransformer
+from krogh.models import SparseTransformer
 from krogh.probes.attention import profile_by_label, weight_by_bit
-from krogh.tasks.sparse_boolean import sparse_and
-from krogh.training.regimes import FullBatch
+from krogh.tasks import sparse_and
+from krogh.training import FullBatch
 
 DROPOUT = "embedding_dropout"
 FEWEST = 6  # networks at which the median's distribution-free interval is the range of all
@@ -94,10 +82,8 @@ class AttentionWeights(Experiment[Settings]):
     keep_weights = True
 
     def check(self, settings: Settings) -> None:
-        samples, validation = settings.samples, settings.validation
-        require(
-            samples <= validation, f"samples are the first of validation={validation} examples; got samples={samples}"
-        )
+        samples, examples = settings.samples, settings.validation
+        require(samples <= examples, f"samples are the first of validation={examples} examples; got samples={samples}")
 
     def trials(self, settings: Settings) -> Iterator[Trials]:
         task = sparse_and(settings.n, len(settings.support), support=settings.support, unique=True)
@@ -110,18 +96,133 @@ class AttentionWeights(Experiment[Settings]):
 
     def measure(self, results: Results[Settings]) -> Measures:
         """Where the weight of every network lies, by label; and the single weights of the first networks."""
-        return {"profiles": lambda: _profiles(results), "weights": lambda: _weights(results)}
+        return {"profiles": lambda: _profiles(results), "weights": lambda: _weights_of_first(results)}
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         for rate in tables.settings.embedding_dropouts:
-            _claim_dropout(rate, tables, say)
+            self._claim_dropout(rate, tables, say)
+
+    def _claim_dropout(self, rate: float, tables: Tables[Settings], say: Claims) -> None:
+        settings = tables.settings
+        own = tables["profiles"].filter(pl.col(DROPOUT) == rate)
+        false, elsewhere = own.filter(label=0), own.filter(label=1)["irrelevant_mass"].to_numpy()
+        spread = f"{elsewhere.min():.2f} to {elsewhere.max():.2f}" if len(elsewhere) else "an unknown share"
+        enough = need(len(false), max(FEWEST, settings.networks), "networks with a sample of label 0")
+        about = say.about(head=f"Embedding dropout {rate:g}: ", needs=[enough])
+
+        def decide(
+            name: str, statement: str, statistic: str, values: pl.Series, most: float = 1.0, **bound: Any
+        ) -> None:
+            among: Any = {"lowest": 0.0, "highest": most, "sample": f"dropout {rate:g}"}
+            middle = median(values.to_numpy(), nothing="no network has such a sample", **among)
+            about(f"{name}-dropout-{rate:g}", statement, middle, f"median over networks of {statistic}", **bound)
+
+        decide(
+            "accuracy",
+            f"the one-head network is right on its {settings.validation:,} hold-out samples.",
+            "hold-out accuracy",
+            false["accuracy"],
+            source_value="100% on 10^4 hold-out samples",
+            at_least=0.999,
+        )
+        decide(
+            "relevant-mass",
+            "where the label is 0, nearly all of the weight is on the relevant positions (where it is 1, "
+            f"{spread} of it is on irrelevant ones).",
+            "the mean relevant mass, label 0",
+            false["relevant_mass"],
+            source_value="irrelevant bits approximately zeroed out",
+            at_least=0.95,
+        )
+        decide(
+            "irrelevant-weight",
+            "where the label is 0, no irrelevant position of any sample gets a sizeable weight.",
+            "the largest weight on an irrelevant position, label 0",
+            false["largest_irrelevant"],
+            source_value="approximately zero",
+            at_most=0.05,
+        )
+        decide(
+            "input-dependent",
+            "the head looks for zeros: a relevant position whose bit is 0 gets more weight than one whose bit is 1.",
+            "the mean weight on a relevant 0 / on a relevant 1",
+            (false["relevant_0"] / false["relevant_1"]).fill_nan(0.0),
+            math.inf,
+            source_value="input-dependent attention weights",
+            above=1.0,
+        )
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
-        yield _scatter_figure(self.source, tables)
-        yield _masses_figure(self.source, tables)
+        yield self._weights(tables)
+        yield self._masses(tables)
 
+    def _weights(self, tables: Tables[Settings]) -> Figure:
+        settings, rates = tables.settings, tables.settings.embedding_dropouts
+        chart = self.chart(
+            "attention-weights",
+            "Attention weights by position and label",
+            headline="A head that learned a conjunction looks for a relevant zero, and nowhere else while there is one",
+            rows=2,
+            columns=len(rates),
+            width=max(7.0, 0.8 + 4.2 * len(rates)),
+            height=5.0,
+            sharex=True,
+            sharey=True,
+        )
+        kinds = {
+            "irrelevant": (figures.BLUE, ~pl.col("position").is_in([*settings.support, settings.n])),
+            "relevant": (figures.VERMILLION, pl.col("position").is_in(list(settings.support))),
+            "[CLS] itself": (figures.GREEN, pl.col("position") == settings.n),
+        }
+        looks: dict[str, Any] = {"s": 9, "alpha": 0.45, "linewidths": 0}
+        for label in (0, 1):
+            for rate in rates:
+                own = tables["weights"].filter(pl.col(DROPOUT) == rate, label=label)
+                count = own["sample"].n_unique()
+                title = f"label {label} ({count} samples), embedding dropout {rate:g}"
+                ax = chart.panel(title=title, ylim=(-0.03, 1.03)).ax
+                for name, (color, chosen) in kinds.items():
+                    dots = own.filter(chosen)
+                    ax.scatter(dots["position"], dots["weight"], color=color, label=name, **looks)
+        for panel in chart.panels[len(rates) :]:
+            panel.axes(x="position")
+            panel.ax.set_xticks([*settings.support, settings.n], [*map(str, settings.support), "[CLS]"])
+        for panel in chart.panels[:: len(rates)]:
+            panel.axes(y="attention weight at [CLS]")
+        chart[len(rates)].legend(loc="upper left", markerscale=1.6)
+        return chart.figure(
+            f"Weights with which [CLS] attends to each of T = {settings.n} positions and to itself, one dot per "
+            f"sample, for {settings.samples} hold-out samples of one network (seed 0) trained on m = {settings.m}; "
+            f"relevant positions {', '.join(map(str, settings.support))}. Above: some relevant bit is 0. Below: all "
+            "are 1.",
+            tables["weights"],
+        )
 
-# --- what is measured ---------------------------------------------------------------------------------------
+    def _masses(self, tables: Tables[Settings]) -> Figure:
+        settings, table = tables.settings, tables["profiles"]
+        rows = [(rate, label) for rate in settings.embedding_dropouts for label in (0, 1)]
+        chart = self.chart(
+            "attention-masses",
+            "Where the weight lies, by label",
+            headline="Where the weight lies depends on the label",
+            width=6.0,
+            height=1.3 + 0.55 * len(rows),
+        )
+        panel = chart.panel(x="mean share of [CLS]'s attention", xlim=(0, 1))
+        by_row, places, left = groups(table, (DROPOUT, "label")), np.arange(len(rows))[::-1], np.zeros(len(rows))
+        for name, (color, words) in PARTS.items():
+            share = np.array([by_row[row][name].mean() if row in by_row else 0.0 for row in rows])
+            panel.ax.barh(places, share, left=left, color=color, height=0.6, label=words)
+            left = left + share
+        panel.ax.set_yticks(places, [f"label {label}, dropout {rate:g}" for rate, label in rows])
+        panel.ax.grid(False, axis="y")
+        panel.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
+        return chart.figure(
+            f"Mean over {settings.networks} networks and {settings.samples} hold-out samples each. The data give each "
+            "network's masses, its largest weight on an irrelevant position, and the mean weight on a relevant bit "
+            "that is 0 and that is 1.",
+            table,
+        )
 
 
 @functools.partial(jax.jit, static_argnums=2)
@@ -131,7 +232,7 @@ def _attention(trial: Trial, params: dict[str, jax.Array], samples: int) -> tupl
     return trial.model.attention(params, x), x, truth
 
 
-def looked_at(network: Network, settings: Settings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def attention_on_samples(network: Network, settings: Settings) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Weights [samples, 1, n+1], labels [samples] and bits [samples, n] of a network's first hold-out samples.
 
     A network that diverged looks at an irrelevant position, the worst it can do.
@@ -149,7 +250,7 @@ def _profiles(results: Results[Settings]) -> pl.DataFrame:
     """One row per network and label: where the weight lies."""
     settings, rows = results.settings, []
     for network in results.networks():
-        weights, labels, bits = looked_at(network, settings)
+        weights, labels, bits = attention_on_samples(network, settings)
         by_bit = weight_by_bit(weights, settings.support, bits)
         accuracy = float(network.row["accuracy"]) if network.final is not None else 0.0
         about = {"accuracy": accuracy, "relevant_0": by_bit[0], "relevant_1": by_bit[1]}
@@ -158,140 +259,16 @@ def _profiles(results: Results[Settings]) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def _weights(results: Results[Settings]) -> pl.DataFrame:
+def _weights_of_first(results: Results[Settings]) -> pl.DataFrame:
     """Every weight of the networks of seed 0, by label, sample and position."""
     parts = []
     for network in results.networks(seed=0):
-        weights, labels, _ = looked_at(network, results.settings)
+        weights, labels, _ = attention_on_samples(network, results.settings)
         for label in (0, 1):
-            chosen = weights[labels == bool(label), 0]
-            samples, positions = np.indices(chosen.shape)
-            columns = {"sample": samples.ravel(), "position": positions.ravel(), "weight": chosen.ravel()}
-            part = pl.DataFrame(columns).with_columns(pl.lit(network.row[DROPOUT]).alias(DROPOUT), label=pl.lit(label))
-            parts.append(part.select(DROPOUT, "label", "sample", "position", "weight"))
+            own = weights[labels == bool(label), 0]
+            samples, positions = np.indices(own.shape)
+            entries = pl.DataFrame({"sample": samples.ravel(), "position": positions.ravel(), "weight": own.ravel()})
+            parts.append(
+                entries.select(pl.lit(network.row[DROPOUT]).alias(DROPOUT), pl.lit(label).alias("label"), pl.all())
+            )
     return pl.concat(parts)
-
-
-# --- what it decides ----------------------------------------------------------------------------------------
-
-
-def _claim_dropout(rate: float, tables: Tables[Settings], say: Claims) -> None:
-    settings = tables.settings
-    own = tables["profiles"].filter(pl.col(DROPOUT) == rate)
-    false, elsewhere = own.filter(label=0), own.filter(label=1)["irrelevant_mass"].to_numpy()
-    spread = f"{elsewhere.min():.2f} to {elsewhere.max():.2f}" if len(elsewhere) else "an unknown share"
-    enough = need(len(false), max(FEWEST, settings.networks), "networks with a sample of label 0")
-    about = say.about(head=f"Embedding dropout {rate:g}: ", needs=[enough])
-
-    def decide(name: str, statement: str, statistic: str, values: pl.Series, most: float = 1.0, **bound: Any) -> None:
-        middle = median_of(values.to_numpy(), f"dropout {rate:g}", "no network has such a sample", most)
-        about(f"{name}-dropout-{rate:g}", statement, middle, f"median over networks of {statistic}", **bound)
-
-    decide(
-        "accuracy",
-        f"the one-head network is right on its {settings.validation:,} hold-out samples.",
-        "hold-out accuracy",
-        false["accuracy"],
-        source_value="100% on 10^4 hold-out samples",
-        at_least=0.999,
-    )
-    decide(
-        "relevant-mass",
-        "where the label is 0, nearly all of the weight is on the relevant positions (where it is 1, "
-        f"{spread} of it is on irrelevant ones).",
-        "the mean relevant mass, label 0",
-        false["relevant_mass"],
-        source_value="irrelevant bits approximately zeroed out",
-        at_least=0.95,
-    )
-    decide(
-        "irrelevant-weight",
-        "where the label is 0, no irrelevant position of any sample gets a sizeable weight.",
-        "the largest weight on an irrelevant position, label 0",
-        false["largest_irrelevant"],
-        source_value="approximately zero",
-        at_most=0.05,
-    )
-    decide(
-        "input-dependent",
-        "the head looks for zeros: a relevant position whose bit is 0 gets more weight than one whose bit is 1.",
-        "the mean weight on a relevant 0 / on a relevant 1",
-        (false["relevant_0"] / false["relevant_1"]).fill_nan(0.0),
-        math.inf,
-        source_value="input-dependent attention weights",
-        above=1.0,
-    )
-
-
-# --- how it looks -------------------------------------------------------------------------------------------
-
-
-def _scatter_figure(source: str, tables: Tables[Settings]) -> Figure:
-    settings, rates = tables.settings, tables.settings.embedding_dropouts
-    chart = Chart(
-        "attention-weights",
-        "Attention weights by position and label",
-        headline="A head that learned a conjunction looks for a relevant zero, and nowhere else while there is one",
-        source=source,
-        rows=2,
-        columns=len(rates),
-        width=max(7.0, 0.8 + 4.2 * len(rates)),
-        height=5.0,
-        sharex=True,
-        sharey=True,
-    )
-    kinds = {
-        "irrelevant": (figures.BLUE, ~pl.col("position").is_in([*settings.support, settings.n])),
-        "relevant": (figures.VERMILLION, pl.col("position").is_in(list(settings.support))),
-        "[CLS] itself": (figures.GREEN, pl.col("position") == settings.n),
-    }
-    looks: dict[str, Any] = {"s": 9, "alpha": 0.45, "linewidths": 0}
-    for label in (0, 1):
-        for rate in rates:
-            own = tables["weights"].filter(pl.col(DROPOUT) == rate, label=label)
-            count = own["sample"].n_unique()
-            title = f"label {label} ({count} samples), embedding dropout {rate:g}"
-            ax = chart.panel(title=title, ylim=(-0.03, 1.03)).ax
-            for name, (color, chosen) in kinds.items():
-                dots = own.filter(chosen)
-                ax.scatter(dots["position"], dots["weight"], color=color, label=name, **looks)
-    for panel in chart.panels[len(rates) :]:
-        panel.axes(x="position")
-        panel.ax.set_xticks([*settings.support, settings.n], [*map(str, settings.support), "[CLS]"])
-    for panel in chart.panels[:: len(rates)]:
-        panel.axes(y="attention weight at [CLS]")
-    chart[len(rates)].legend(loc="upper left", markerscale=1.6)
-    return chart.figure(
-        f"Weights with which [CLS] attends to each of T = {settings.n} positions and to itself, one dot per sample, "
-        f"for {settings.samples} hold-out samples of one network (seed 0) trained on m = {settings.m}; relevant "
-        f"positions {', '.join(map(str, settings.support))}. Above: some relevant bit is 0. Below: all are 1.",
-        tables["weights"],
-    )
-
-
-def _masses_figure(source: str, tables: Tables[Settings]) -> Figure:
-    settings, table = tables.settings, tables["profiles"]
-    rows = [(rate, label) for rate in settings.embedding_dropouts for label in (0, 1)]
-    chart = Chart(
-        "attention-masses",
-        "Where the weight lies, by label",
-        headline="Where the weight lies depends on the label",
-        source=source,
-        width=6.0,
-        height=1.3 + 0.55 * len(rows),
-    )
-    panel = chart.panel(x="mean share of [CLS]'s attention", xlim=(0, 1))
-    by_row, places, left = groups(table, (DROPOUT, "label")), np.arange(len(rows))[::-1], np.zeros(len(rows))
-    for name, (color, words) in PARTS.items():
-        share = np.array([by_row[row][name].mean() if row in by_row else 0.0 for row in rows])
-        panel.ax.barh(places, share, left=left, color=color, height=0.6, label=words)
-        left = left + share
-    panel.ax.set_yticks(places, [f"label {label}, dropout {rate:g}" for rate, label in rows])
-    panel.ax.grid(False, axis="y")
-    panel.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
-    return chart.figure(
-        f"Mean over {settings.networks} networks and {settings.samples} hold-out samples each. The data give each "
-        "network's masses, its largest weight on an irrelevant position, and the mean weight on a relevant bit that "
-        "is 0 and that is 1.",
-        table,
-    )

@@ -9,7 +9,7 @@ exceed 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from krogh.experiments.attention.common import law_needs
-from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
+from krogh.experiments.attention.common import law_needs, some_of
+from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
 from krogh.lab.estimate import exact
 from krogh.lab.experiment import Measures
 from krogh.lab.fits import line_bend, line_slope
@@ -26,7 +26,7 @@ from krogh.networks.sparse_heads import truncation_bounds, truncation_deviation
 from krogh.theory.attention import lipschitz
 from krogh.theory.attention.capacity import depth_capacity, head_capacity, multi_head_capacity
 from krogh.theory.attention.covering import lagrangian_split
-from krogh.theory.numerics import mixed_norm, spectral_norm, token_norm, unit_ball
+from krogh.theory.numerics import mixed_norm, softmax, spectral_norm, token_norm, unit_ball
 
 STRAIGHT = 0.01
 """Of the rise of a bound over the range of T: how far from a line in log T it may be; its shares of ε move a little."""
@@ -48,6 +48,11 @@ class Settings:
     dimension: int = setting(64, "dimension d of tokens", least=1)
     radius: float = setting(0.1, "radius ε of the cover; all norms are 1", above=0)
     draws: int = setting(1000, "random weights and inputs per inequality", least=1)
+
+    @property
+    def cover(self) -> dict[str, Any]:
+        """What covering numbers are computed for; all norms are 1."""
+        return {"samples": self.samples, "dimension": self.dimension, "scale": self.radius}
 
 
 @experiment("attention/capacity")
@@ -127,32 +132,79 @@ class Capacity(Experiment[Settings]):
             )
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
-        yield _capacity_figure(self.source, tables)
-        yield _ratio_figure(tables)
+        yield self._growth(tables)
+        yield self._ratios(tables)
+
+    def _growth(self, tables: Tables[Settings]) -> Figure:
+        settings, table, heads = tables.settings, tables["lengths"], tables["heads"]
+        lengths, counts = settings.lengths, heads["size"].to_list()
+        chart = self.chart(
+            "capacity",
+            "Capacity against context length and heads",
+            headline="Capacity is a straight line in log T, and a cube in heads",
+            columns=2,
+            width=8.4,
+            height=4.2,
+        )
+        left = chart.panel(
+            x="context length T", y=f"log covering number / that at T = {lengths[0]}", title="growth with the context"
+        )
+        for name, own in groups(table, "class").items():
+            color, base, logs = left.color(), float(own["explicit"][0]), np.log(own["size"])
+            grown = (own["explicit"] / base).to_numpy()
+            left.dots(own["size"], grown, color=color, markersize=4, alpha=1.0)
+            fitted = np.polyval(np.polyfit(logs, grown, 1), logs)
+            left.line(own["size"], fitted, f"{name} (×{base:.1g})", color=color, style="-", width=1)
+        left.axes(log="x", xticks=some_of(lengths), base=2)
+        right = chart.panel(
+            x="heads H", y=f"log covering number / that of {counts[0]}", title="growth with the heads (dashed: H³)"
+        )
+        for kind in KINDS:
+            right.line(counts, heads[kind] / heads[kind][0], kind, style="-", width=1, marker="o", markersize=4)
+        right.line(counts, (np.array(counts) / counts[0]) ** 3, color=figures.MUTED, width=1.1)
+        right.axes(log="xy", xticks=counts)
+        return chart.figure(
+            f"Upper bounds on the log covering number with every constant of the proofs, m = {settings.samples}, "
+            f"d = {settings.dimension}, ε = {settings.radius:g}, all norms 1. Left: points are the bounds, lines their "
+            "fits in log T; a bound linear in T would grow by a factor of "
+            f"{lengths[-1] // lengths[0]:,}. Right: H equal heads at T = {lengths[0]}.",
+            pl.concat([table, heads]),
+        )
+
+    def _ratios(self, tables: Tables[Settings]) -> Figure:
+        table, draws = tables["ratios"], tables.settings.draws
+        chart = self.chart(
+            "inequalities",
+            "The inequalities behind the bounds at random weights",
+            headline="How close random weights come to the inequalities",
+            source="dissertation, section 4.4 and A.1",
+            height=3.6,
+        )
+        panel, places = chart.panel(x="largest left-hand side / right-hand side"), np.arange(len(table))
+        panel.ax.barh(places, np.minimum(table["ratio"].to_numpy(), 10.0), color=figures.BLUE, height=0.6)
+        panel.ax.set_yticks(places, table["inequality"].to_list())
+        panel.ax.invert_yaxis()
+        panel.reference(1.0, "the inequality", axis="x")
+        return chart.figure(
+            f"{draws:,} draws each: weights of very different sizes, tokens in the unit ball, changes from hardly to "
+            "altogether. A bar beyond 1 would be a counterexample; a short bar is an inequality with room to spare.",
+            table,
+        )
 
 
-# --- covering numbers ---------------------------------------------------------------------------------------
-
-
-def _length_rows(settings: Settings) -> list[tuple[Any, ...]]:
-    common: Any = {"samples": settings.samples, "dimension": settings.dimension, "scale": settings.radius}
-    rows: list[tuple[Any, ...]] = []
+def _length_rows(settings: Settings) -> Iterator[tuple[Any, ...]]:
     for length in settings.lengths:
-        one = head_capacity(length, **common)
-        rows.append(("one head", length, one["shape"], one["explicit"]))
+        bounds = {"one head": head_capacity(length, **settings.cover)}
         for depth in settings.depths:
-            deep = depth_capacity(length, depth=depth, **common)
-            rows.append((f"{depth} blocks" if depth > 1 else "1 block", length, deep["shape"], deep["explicit"]))
-    return rows
+            name = f"{depth} blocks" if depth > 1 else "1 block"
+            bounds[name] = depth_capacity(length, depth=depth, **settings.cover)
+        yield from ((name, length, bound["shape"], bound["explicit"]) for name, bound in bounds.items())
 
 
-def _head_rows(settings: Settings) -> list[tuple[Any, ...]]:
-    common: Any = {"samples": settings.samples, "dimension": settings.dimension, "scale": settings.radius}
-    rows: list[tuple[Any, ...]] = []
+def _head_rows(settings: Settings) -> Iterator[tuple[Any, ...]]:
     for heads in settings.heads:
-        found = multi_head_capacity(settings.lengths[0], heads=heads, **common)
-        rows.append(("heads", heads, found["shape"], found["explicit"]))
-    return rows
+        bound = multi_head_capacity(settings.lengths[0], heads=heads, **settings.cover)
+        yield "heads", heads, bound["shape"], bound["explicit"]
 
 
 # --- inequalities: the ratio of the two sides at random weights and inputs; one above 1 is a counterexample --------
@@ -163,8 +215,8 @@ def _weights(random: np.random.Generator, d: int, k: int) -> lipschitz.Weights:
     """Weights of random size: small ones make a softmax flat, large ones make it pick one token."""
     size = np.exp(random.uniform(-2, 2, 4))
     shapes = ((d, k), (d, k), (d, k), (k, d))
-    made = [scale * random.normal(size=shape) / math.sqrt(d) for scale, shape in zip(size, shapes, strict=True)]
-    return lipschitz.Weights(*made)
+    drawn = (scale * random.normal(size=shape) / math.sqrt(d) for scale, shape in zip(size, shapes, strict=True))
+    return lipschitz.Weights(*drawn)
 
 
 def _near(random: np.random.Generator, weights: lipschitz.Weights) -> lipschitz.Weights:
@@ -181,6 +233,10 @@ def _tokens(random: np.random.Generator, T: int, d: int) -> Array:
     return unit_ball(np.exp(random.uniform(-1, 1)) * random.normal(size=(T, d)))
 
 
+def _near_tokens(random: np.random.Generator, X: Array) -> Array:
+    return unit_ball(X + np.exp(random.uniform(-6, 1)) * random.normal(size=X.shape))
+
+
 def _sizes(random: np.random.Generator) -> tuple[int, int, int]:
     """T, d and k: small, where inequalities are tightest; the softmax of one token is constant."""
     return int(random.integers(2, 7)), int(random.integers(1, 5)), int(random.integers(1, 5))
@@ -195,7 +251,7 @@ def _softmax(random: np.random.Generator) -> float:
     T = int(random.integers(2, 8))
     a = np.exp(random.uniform(-2, 2)) * random.normal(size=T)
     b = a + np.exp(random.uniform(-6, 1)) * random.choice([-1.0, 1.0], size=T)
-    return _ratio(float(np.abs(lipschitz.softmax(a) - lipschitz.softmax(b)).sum()), lipschitz.softmax_bound(a, b))
+    return _ratio(float(np.abs(softmax(a) - softmax(b)).sum()), lipschitz.softmax_bound(a, b))
 
 
 def _jacobian(random: np.random.Generator) -> float:
@@ -262,7 +318,7 @@ def _layer_weights(random: np.random.Generator) -> float:
 def _layer_inputs(random: np.random.Generator) -> float:
     T, d, k = _sizes(random)
     X, weights = _tokens(random, T, d), _weights(random, d, k)
-    other = unit_ball(X + np.exp(random.uniform(-6, 1)) * random.normal(size=X.shape))
+    other = _near_tokens(random, X)
     moved = lipschitz.attention(X, weights) - lipschitz.attention(other, weights)
     return _ratio(float(token_norm(moved)), lipschitz.attention_input_bound(X, other, weights))
 
@@ -270,7 +326,7 @@ def _layer_inputs(random: np.random.Generator) -> float:
 def _block(random: np.random.Generator) -> float:
     T, d, k = _sizes(random)
     X, before = _tokens(random, T, d), _weights(random, d, k)
-    other, after = unit_ball(X + np.exp(random.uniform(-6, 1)) * random.normal(size=X.shape)), _near(random, before)
+    other, after = _near_tokens(random, X), _near(random, before)
     moved = lipschitz.block(X, before) - lipschitz.block(other, after)
     return _ratio(float(token_norm(moved)), lipschitz.block_bound(X, other, before, after))
 
@@ -304,65 +360,3 @@ def worst_ratio(name: str, draws: int) -> float:
     """The largest ratio of an inequality over so many draws; the first of more draws are the same."""
     random = np.random.default_rng([list(RATIOS).index(name), 4])
     return float(np.max([RATIOS[name](random) for _ in range(draws)]))
-
-
-# --- how it looks -------------------------------------------------------------------------------------------
-
-
-def _capacity_figure(source: str, tables: Tables[Settings]) -> Figure:
-    settings, table, heads = tables.settings, tables["lengths"], tables["heads"]
-    lengths, counts = settings.lengths, heads["size"].to_list()
-    chart = Chart(
-        "capacity",
-        "Capacity against context length and heads",
-        headline="Capacity is a straight line in log T, and a cube in heads",
-        source=source,
-        columns=2,
-        width=8.4,
-        height=4.2,
-    )
-    left = chart.panel(
-        x="context length T", y=f"log covering number / that at T = {lengths[0]}", title="growth with the context"
-    )
-    for name, own in groups(table, "class").items():
-        color, base, logs = left.color(), float(own["explicit"][0]), np.log(own["size"])
-        grown = (own["explicit"] / base).to_numpy()
-        left.dots(own["size"], grown, color=color, markersize=4, alpha=1.0)
-        fitted = np.polyval(np.polyfit(logs, grown, 1), logs)
-        left.line(own["size"], fitted, f"{name} (×{base:.1g})", color=color, style="-", width=1)
-    left.axes(log="x", xticks=lengths[:: max(1, len(lengths) // 5)], base=2)
-    right = chart.panel(
-        x="heads H", y=f"log covering number / that of {counts[0]}", title="growth with the heads (dashed: H³)"
-    )
-    for kind in KINDS:
-        right.line(counts, heads[kind] / heads[kind][0], kind, style="-", width=1, marker="o", markersize=4)
-    right.line(counts, (np.array(counts) / counts[0]) ** 3, color=figures.MUTED, width=1.1)
-    right.axes(log="xy", xticks=counts)
-    return chart.figure(
-        f"Upper bounds on the log covering number with every constant of the proofs, m = {settings.samples}, "
-        f"d = {settings.dimension}, ε = {settings.radius:g}, all norms 1. Left: points are the bounds, lines their "
-        "fits in log T; a bound linear in T would grow by a factor of "
-        f"{lengths[-1] // lengths[0]:,}. Right: H equal heads at T = {lengths[0]}.",
-        pl.concat([table, heads]),
-    )
-
-
-def _ratio_figure(tables: Tables[Settings]) -> Figure:
-    table, draws = tables["ratios"], tables.settings.draws
-    chart = Chart(
-        "inequalities",
-        "The inequalities behind the bounds at random weights",
-        headline="How close random weights come to the inequalities",
-        source="dissertation, section 4.4 and A.1",
-        height=3.6,
-    )
-    panel, places = chart.panel(x="largest left-hand side / right-hand side"), np.arange(len(table))
-    panel.ax.barh(places, np.minimum(table["ratio"].to_numpy(), 10.0), color=figures.BLUE, height=0.6)
-    panel.ax.set_yticks(places, table["inequality"].to_list())
-    panel.ax.invert_yaxis()
-    panel.reference(1.0, "the inequality", axis="x")
-    return chart.figure(
-        f"{draws:,} draws each: weights of very different sizes, tokens in the unit ball, changes from hardly to "
-        "altogether. A bar beyond 1 would be a counterexample; a short bar is an inequality with room to spare.",
-        table,
-    )

@@ -11,20 +11,23 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from krogh.errors import KroghError, require
-from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
+from krogh.errors import KroghError
+from krogh.experiments.attention.common import require_longer
+from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
 from krogh.lab.estimate import largest, least
 from krogh.lab.experiment import Measures
+from krogh.models.attention import RESERVED
+from krogh.networks.head_inputs import basis
 from krogh.networks.sparse_functions import head_alone
-from krogh.networks.sparse_heads import sparse_head, sufficient_dimension
-from krogh.tasks.bases import RESERVED, basis
+from krogh.networks.sparse_heads import HeadOptions, sparse_head, sufficient_dimension
+from krogh.theory.numerics import softmax
 
 MODES = {"printed": figures.VERMILLION, "dual": figures.BLUE}
 ORDER_ONE = 0.5
@@ -67,20 +70,20 @@ class Coherence(Experiment[Settings]):
     )
 
     def check(self, settings: Settings) -> None:
-        length, s = settings.length, settings.s
-        require(length > s, f"length must exceed s={s}; got length={length} (try {s + 1})")
+        require_longer(settings.length, settings.s)
         for dimension in settings.dimensions:
             admissible(settings, dimension)
 
     def measure(self, results: Results[Settings]) -> Measures:
         settings = results.settings
+        kinds = list(itertools.product(MODES, settings.multiples))
         return {
             "errors": lambda: pl.DataFrame(
                 [
-                    _row(settings, dimension, seed, mode, multiple)
+                    _row(settings, dimension, seed, *kind)
                     for dimension in settings.dimensions
                     for seed in admissible(settings, dimension)
-                    for mode, multiple in itertools.product(MODES, settings.multiples)
+                    for kind in kinds
                 ]
             )
         }
@@ -131,38 +134,27 @@ class Coherence(Experiment[Settings]):
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
         settings, count = tables.settings, len(tables.settings.dimensions)
-        chart = Chart(
+        chart = self.chart(
             "coherence",
             "Error of printed and dual keys against the norm of the query",
             headline="A larger norm ruins the printed head and perfects the dual one",
-            source=self.source,
             columns=count,
             width=4.2 * count + 0.8,
             height=4.2,
             sharey=True,
         )
-        error = pl.col("error")
-        for dimension, own in groups(tables["errors"], "dimension").items():
+        drawn = tables["errors"].with_columns(pl.col("error").clip(1e-17))
+        for dimension, own in groups(drawn, "dimension").items():
             deltas = own["coherence"].to_numpy()
             panel = chart.panel(
                 x="R, in multiples of the dual construction's",
                 title=f"d = {dimension}, Δ = {deltas.min():.3f} to {deltas.max():.3f}",
             )
             for mode, color in MODES.items():
-                by_norm = (
-                    own.filter(mode=mode)
-                    .group_by("multiple")
-                    .agg(
-                        low=error.min(),
-                        middle=error.median(),
-                        high=error.max(),
-                        bound=pl.col("log_bound").median().exp(),
-                    )
-                )
-                x, *drawn = by_norm.sort("multiple").to_numpy().T
-                low, value, high, bound = np.maximum(drawn, 1e-17)
-                panel.band(x, low, value, high, mode, color=color)
-                panel.line(x, bound, color=color, style=":")
+                heads = own.filter(mode=mode)
+                panel.ranges(heads, "multiple", "error", mode, middle=pl.Expr.median, color=color)
+                bounds = heads.group_by("multiple").agg(pl.col("log_bound").median().exp().clip(1e-17)).sort("multiple")
+                panel.line(*bounds, color=color, style=":")
             panel.axes(log="xy", ylim=(1e-17, 10))
         chart[0].axes(y="largest error over all inputs")
         yield chart.figure(
@@ -176,12 +168,12 @@ class Coherence(Experiment[Settings]):
 def admissible(settings: Settings, dimension: int) -> tuple[int, ...]:
     """The first seeds whose positions have Δ < 1/(2s-1)."""
     limit = 1 / (2 * settings.s - 1)
-    found: list[int] = []
+    seeds: list[int] = []
     for seed in range(10 * settings.bases):
         if basis(settings.length, dimension, seed, exact=False).coherence < limit:
-            found.append(seed)
-        if len(found) == settings.bases:
-            return tuple(found)
+            seeds.append(seed)
+        if len(seeds) == settings.bases:
+            return tuple(seeds)
     enough = sufficient_dimension(settings.length, limit, exact=False)
     raise KroghError(
         f"random positions in dimension {dimension} are hardly ever less coherent than 1/(2s-1) = {limit:.3g}; "
@@ -194,12 +186,12 @@ def _row(settings: Settings, dimension: int, seed: int, mode: Any, multiple: flo
     T, s = settings.length, settings.s
     support = tuple(range(s))
     common: Any = {"dimension": dimension, "basis_seed": seed, "exact": False}
-    own = sparse_head("det_single", T, support, **common)
+    own = sparse_head("det_single", T, support, HeadOptions(**common))
     R = multiple * own.strength
-    made = head_alone(T, support=support, head="det_single", mode=mode, strength=R, **common)
+    head = head_alone(T, support=support, head="det_single", mode=mode, strength=R, **common)
     target = np.where(np.arange(T) < s, 1 / s, 0.0)
-    x = np.where(attention_of(made.params) >= target, 1.0, -1.0)[None]
-    error = float(np.abs(made.outputs(x)[0] - x[0] @ target))
+    x = np.where(attention_of(head.parameters) >= target, 1.0, -1.0)[None]
+    error = float(np.abs(head.run(x)[0] - x[0] @ target))
     delta = own.coherence
     if mode == "printed":
         log_bound = math.log(2 * T) - R * (1 - 2 * s * delta)
@@ -218,10 +210,8 @@ def _row(settings: Settings, dimension: int, seed: int, mode: Any, multiple: flo
     }
 
 
-def attention_of(params: dict[str, np.ndarray]) -> np.ndarray:
+def attention_of(params: Mapping[str, np.ndarray]) -> np.ndarray:
     """What the first head attends to among the positions, the same whatever the bits; shape [T]."""
     query = params["cls"] @ params["Q"][0]
     rows = np.concatenate([params["E"][0] + params["P"], params["cls"][None]])
-    scores = rows @ params["K"][0] @ query
-    weights = np.exp(scores - scores.max())
-    return np.asarray((weights / weights.sum())[:-1])
+    return softmax(rows @ params["K"][0] @ query)[:-1]

@@ -13,30 +13,29 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from krogh.engine import Trial
-from krogh.lab import Estimate, need, setting
-from krogh.lab.estimate import median, unknown_estimate
-from krogh.models.transformer import MATRICES, SparseTransformer
+from krogh.errors import require
+from krogh.lab import need, setting
+from krogh.models import SparseTransformer
+from krogh.models.transformer import MATRICES
+from krogh.tasks import sparse_and
 from krogh.tasks.consistency import unique_probability
-from krogh.tasks.sparse_boolean import sparse_and
-from krogh.training import Adam, Regime, Stopping, Training
-from krogh.training.regimes import FullBatch
+from krogh.theory.attention.limits import information_floor
+from krogh.training import Adam, FullBatch, Regime, Stopping, Training
 
 RATE, DECAY, CLIP = 1e-3, 1e-4, 1.0
 ACCURACY = 0.9901  # more than 0.99 of at most 10,000 validation examples
 LENGTH, SIZE = "task.n", "training.regime.m"  # columns of a table: the source's T and m
 
-SUPPORT_NOTE = (
+GRID_NOTES = (
     "The relevant positions are the first s. The source draws them at random; as the positional embeddings are drawn "
-    "independently and alike, the two are equal in law."
-)
-DROPOUT_NOTE = (
+    "independently and alike, the two are equal in law.",
     "Dropout on the embeddings is 0 where the source has 0.1 (attention and block outputs keep 0.1): a step is ten to "
-    "twenty times cheaper without. Set embedding_dropout=0.1 for the source's."
+    "twenty times cheaper without. Set embedding_dropout=0.1 for the source's.",
 )
+"""What experiments with `GridSettings` do otherwise than the source."""
 
 Cells = dict[int, tuple[int, int]]  # {m: (successes, trials)}
 
@@ -65,6 +64,23 @@ class GridSettings:
         return Trial(task, transformer, source_training(transformer, FullBatch(m), **stopping))
 
 
+@dataclass(frozen=True)
+class NetworkSettings:
+    """The Transformer of an experiment that watches it learn."""
+
+    s: int = setting(3, "relevant bits", least=1)
+    validation: int = setting(10_000, "validation examples", least=1)
+    embedding: int = setting(64, "embedding dimension", least=1)
+    heads: int = setting(16, "attention heads", least=1)
+    embedding_dropout: float = setting(
+        0.1, "dropout on embeddings; without it training is several times faster", least=0, below=1
+    )
+
+
+SMALL_NETWORK: Any = {"embedding": 16, "heads": 4, "embedding_dropout": 0.0}
+"""The network of the smoke scales."""
+
+
 def source_adam(model: SparseTransformer, rate: float = RATE) -> Adam:
     """The source's optimiser: weight decay on the matrices of linear maps, not on embeddings, norms and biases."""
     decayed = tuple(name for name in MATRICES if name != "U" or not model.tied)
@@ -78,10 +94,10 @@ def source_training(model: SparseTransformer, regime: Regime, *, rate: float = R
 
 def cells_of(table: pl.DataFrame) -> dict[int, Cells]:
     """{T: {m: (successes, trials)}} of a table whose columns are these four."""
-    found: dict[int, Cells] = {}
+    cells: dict[int, Cells] = {}
     for length, m, successes, trials in table.iter_rows():
-        found.setdefault(length, {})[m] = (successes, trials)
-    return found
+        cells.setdefault(length, {})[m] = (successes, trials)
+    return cells
 
 
 def success_counts(table: pl.DataFrame) -> dict[int, Cells]:
@@ -96,13 +112,25 @@ def identified(cells: Iterable[tuple[int, int]], s: int, draws: int, seed: int =
     return pl.DataFrame(rows, schema=["length", "m", "unique", "draws"], orient="row")
 
 
-def median_of(values: np.ndarray, sample: str, nothing: str, highest: float = 1.0) -> Estimate:
-    """The median of numbers from 0 to `highest`; `nothing` says why there are none."""
-    options = {"lowest": 0.0, "highest": highest, "sample": sample}
-    return median(values, **options) if len(values) else unknown_estimate(nothing)
+def floor_bits(length: int, s: int) -> float:
+    """log2 C(T, s): the bits that name an index set, below which no learner is certain."""
+    return float(information_floor(length, s)["bits"])
 
 
 def law_needs(lengths: Sequence[int], factor: float, fewest: int = 4) -> list[str]:
     """What a law of T needs to be told from another: enough lengths, over a wide enough range."""
     range_of = f"is the factor from T = {lengths[0]} to {lengths[-1]}"
     return [need(len(lengths), fewest, "lengths"), need(lengths[-1] / lengths[0], factor, range_of)]
+
+
+def require_longer(lengths: int | Sequence[int], s: int) -> None:
+    """Refuse contexts that have no irrelevant position."""
+    if isinstance(lengths, int):
+        require(lengths > s, f"length must exceed s={s}; got length={lengths} (try {s + 1})")
+    else:
+        require(min(lengths) > s, f"every length must exceed s={s}; got {min(lengths)} (try {s + 1})")
+
+
+def some_of(lengths: Sequence[int], count: int = 5) -> Sequence[int]:
+    """About so many of the lengths, for the ticks of an axis."""
+    return lengths[:: max(1, len(lengths) // count)]

@@ -14,12 +14,17 @@ from dataclasses import dataclass
 import polars as pl
 
 from krogh.engine import Trials, sweep
-from krogh.errors import require
-from krogh.experiments.attention.common import DROPOUT_NOTE, SUPPORT_NOTE, Cells, GridSettings, success_counts
-from krogh.lab import Chart, Claims, Experiment, Figure, Tables, experiment, figures, groups, need, setting
+from krogh.experiments.attention.common import (
+    GRID_NOTES,
+    Cells,
+    GridSettings,
+    floor_bits,
+    require_longer,
+    success_counts,
+)
+from krogh.lab import Claims, Experiment, Figure, Tables, experiment, figures, groups, need, setting
 from krogh.lab.estimate import Estimate, rate
 from krogh.lab.sample_complexity import crossing, success_rates
-from krogh.theory.attention.limits import information_floor
 
 KINDS = {
     "trained": "trained: m* ≈ 70 at T = 300",
@@ -50,15 +55,13 @@ class FixedPositions(Experiment[Settings]):
         "paper": Settings(),
     }
     notes = (
-        SUPPORT_NOTE,
-        DROPOUT_NOTE,
+        *GRID_NOTES,
         "The source trains the positions and proves its theorems for fixed ones; it does not compare them.",
         "Laptop scale has T = 50, 2 runs of 400 steps and 1000 validation examples.",
     )
 
     def check(self, settings: Settings) -> None:
-        length, s = settings.length, settings.s
-        require(length > s, f"length must exceed s={s}; got length={length} (try {s + 1})")
+        require_longer(settings.length, settings.s)
 
     def trials(self, settings: Settings) -> Iterator[Trials]:
         sizes = sorted(settings.sizes)
@@ -94,12 +97,11 @@ class FixedPositions(Experiment[Settings]):
         )
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
-        settings, floor = tables.settings, information_floor(tables.settings.length, tables.settings.s)["bits"]
-        chart = Chart(
+        settings, floor = tables.settings, floor_bits(tables.settings.length, tables.settings.s)
+        chart = self.chart(
             "fixed-positions",
             "Fixed and trained positional embeddings",
             headline="Success with positional embeddings fixed or trained",
-            source=self.source,
             height=3.9,
         )
         panel, rows = chart.panel(x="samples m (log scale)", y="success rate"), []

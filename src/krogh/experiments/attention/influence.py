@@ -7,6 +7,7 @@ relevant bit is 2e^R/(s e^R + T + 1 - s), which falls as 1/T; with R = log(8T/γ
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import polars as pl
 
 from krogh.errors import require
 from krogh.experiments.attention.common import law_needs
-from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, groups, need, setting
+from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, groups, need, setting
 from krogh.lab.estimate import exact, largest
 from krogh.lab.experiment import Measures
 from krogh.lab.fits import line_slope
@@ -31,7 +32,10 @@ FLIPPED = 4
 """Contexts in which a bit is flipped: all 0, all 1 and random ones. Attention ignores the bits, so one would do."""
 FIXED = "R = 2: 0.490, 0.123, 0.0145, 0.00147 at T = 10, 10², 10³, 10⁴"
 GROWING = "0.652, 0.649, 0.6487, 0.6487 at T = 10, 10², 10³, 10⁴"
-FLIPS = ["norm", "score", "length", "influence", "irrelevant", "predicted", "limit"]
+FLIPS = dict.fromkeys(["norm", "score", "length", "influence", "irrelevant", "predicted", "limit"], pl.Float64) | {
+    "norm": pl.String,
+    "length": pl.Int64,
+}
 
 
 @dataclass(frozen=True)
@@ -125,11 +129,10 @@ class Influence(Experiment[Settings]):
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
         s = tables.settings.s
-        chart = Chart(
+        chart = self.chart(
             "influence",
             "Influence of a relevant bit at fixed and at growing norms",
             headline="A relevant bit is lost in a long context, unless the norm grows",
-            source=self.source,
             width=6.8,
             height=4.2,
         )
@@ -149,48 +152,44 @@ class Influence(Experiment[Settings]):
 
 def _flip_table(settings: Settings) -> pl.DataFrame:
     rows = []
-    for score in (*settings.scores, None):
-        for length in settings.lengths:
-            predicted = influence_limit(length, settings.s, score)
-            relevant, other = _flips(_head("train_single", length, settings.s, score), length, settings.s)
-            rows.append((_name(score), score, length, relevant, other, predicted["influence"], predicted["limit"]))
-    schema = {name: pl.Float64 for name in FLIPS} | {"norm": pl.String, "length": pl.Int64}
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    for score, length in itertools.product((*settings.scores, None), settings.lengths):
+        predicted = influence_limit(length, settings.s, score)
+        relevant, other = _flips(
+            head_alone(length, settings.s, head="train_single", strength=score), length, settings.s
+        )
+        rows.append((_name(score), score, length, relevant, other, predicted["influence"], predicted["limit"]))
+    return pl.DataFrame(rows, schema=FLIPS, orient="row")
 
 
 def _enumerated(settings: Settings) -> pl.DataFrame:
+    kinds: Any = ("det_single", "train_single")
     rows = []
-    for kind in ("det_single", "train_single"):
-        for score in (*settings.scores, None):
-            head = _head(kind, settings.enumerated, settings.s, score)
-            found = influence(functools.partial(_of_bits, head), settings.enumerated)
-            predicted = influence_limit(settings.enumerated, settings.s, score)["influence"]
-            rows.append((kind, _name(score), float(found[: settings.s].min()), float(found.max()), predicted))
+    for kind, score in itertools.product(kinds, (*settings.scores, None)):
+        head = head_alone(settings.enumerated, settings.s, head=kind, strength=score)
+        moved = influence(functools.partial(_of_bits, head), settings.enumerated)
+        predicted = influence_limit(settings.enumerated, settings.s, score)["influence"]
+        rows.append((kind, _name(score), float(moved[: settings.s].min()), float(moved.max()), predicted))
     return pl.DataFrame(rows, schema=["head", "norm", "least", "largest", "predicted"], orient="row")
+
+
+def _of_bits(head: Construction, bits: np.ndarray) -> np.ndarray:
+    return head.run(1 - 2 * bits)
 
 
 def _name(score: float | None) -> str:
     return "R = log(8T/γ)" if score is None else f"R = {score:g}"
 
 
-def _head(kind: Any, length: int, s: int, score: float | None) -> Construction:
-    return head_alone(length, s, head=kind, strength=score)
-
-
-def _of_bits(head: Construction, bits: np.ndarray) -> np.ndarray:
-    return head.outputs(1 - 2 * bits)
-
-
 def _flips(head: Construction, length: int, s: int) -> tuple[float, float]:
     """The largest change of the output when a relevant bit is flipped, and when an irrelevant one is (NaN: none)."""
     random = np.random.default_rng(length)
     x = np.concatenate([np.ones((1, length)), -np.ones((1, length)), random.choice([-1.0, 1.0], (FLIPPED - 2, length))])
-    before = head.outputs(x)
+    before = head.run(x)
     changes = []
     for place in (int(random.integers(s)), length - 1):
         moved = x.copy()
         moved[:, place] *= -1
-        changes.append(float(np.abs(head.outputs(moved) - before).max()))
+        changes.append(float(np.abs(head.run(moved) - before).max()))
     return changes[0], changes[1] if length > s else math.nan
 
 

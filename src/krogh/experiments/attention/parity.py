@@ -14,14 +14,14 @@ import numpy as np
 import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
-from krogh.experiments.attention.common import LENGTH, RATE, median_of, source_training
-from krogh.lab import Chart, Claims, Experiment, Figure, Tables, experiment, figures, groups, need, setting, times_of
+from krogh.experiments.attention.common import LENGTH, RATE, SMALL_NETWORK, NetworkSettings, source_training
+from krogh.lab import Claims, Experiment, Figure, Tables, experiment, figures, groups, need, setting, times_of
 from krogh.lab.charts import Panel
-from krogh.lab.estimate import median_time, share_of
+from krogh.lab.estimate import median, median_time, share_of
 from krogh.lab.times import plateau_fraction
-from krogh.models.transformer import SparseTransformer
+from krogh.models import SparseTransformer
 from krogh.probes import BatchLoss, Error
-from krogh.tasks.sparse_boolean import sparse_xor
+from krogh.tasks import sparse_xor
 from krogh.training import Online
 
 CHANCE = math.log(2)
@@ -30,9 +30,8 @@ FEWEST = 6  # seeds that a median's distribution-free interval needs
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(NetworkSettings):
     ns: tuple[int, ...] = setting((10, 15), "bits of context, the source's T", distinct=True, least=1)
-    s: int = setting(3, "relevant bits", least=1)
     seeds: tuple[int, ...] = setting((20, 20), "trials for each T", least=1, like="ns")
     budgets: tuple[int, ...] = setting(
         (4_000, 15_000), "steps after which a trial has failed, for each T", least=1, like="ns"
@@ -40,12 +39,7 @@ class Settings:
     batch_size: int = setting(2048, "fresh examples per step", least=1)
     rate: float = setting(RATE, "learning rate of Adam", least=0)
     validation: int = setting(4096, "fresh examples, all of which must be right", least=1)
-    embedding: int = setting(64, "embedding dimension", least=1)
-    heads: int = setting(16, "attention heads", least=1)
     dropout: float = setting(0.1, "dropout on attention weights and block outputs", least=0, below=1)
-    embedding_dropout: float = setting(
-        0.1, "dropout on embeddings; without it training is several times faster", least=0, below=1
-    )
 
 
 @experiment("attention/parity")
@@ -58,17 +52,7 @@ class AttentionParity(Experiment[Settings]):
     )
     source = "dissertation, Figure 4.4 and §A.3.2"
     scales = {
-        "smoke": Settings(
-            ns=(6,),
-            s=2,
-            seeds=(2,),
-            budgets=(60,),
-            batch_size=32,
-            validation=64,
-            embedding=16,
-            heads=4,
-            embedding_dropout=0.0,
-        ),
+        "smoke": Settings(ns=(6,), s=2, seeds=(2,), budgets=(60,), batch_size=32, validation=64, **SMALL_NETWORK),
         "laptop": Settings(seeds=(6, 6), budgets=(2_000, 3_000), embedding_dropout=0.0),
         "paper": Settings(),
     }
@@ -108,7 +92,7 @@ class AttentionParity(Experiment[Settings]):
             about(
                 f"plateau-T{n}",
                 f"for much of the time the loss is within {NEAR} of ln 2, that of a coin flip.",
-                median_of(shares, f"T={n}", "no seed converged"),
+                median(shares, lowest=0.0, highest=1.0, sample=f"T={n}", nothing="no seed converged"),
                 "median over seeds of the share of [0, t_c] on the plateau",
                 at_least=0.5,
                 source_value="phase transitions from random guessing to 100% accuracy",
@@ -130,11 +114,10 @@ class AttentionParity(Experiment[Settings]):
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
         settings, by_length = tables.settings, groups(tables["trials"], LENGTH)
         columns = len(settings.ns)
-        chart = Chart(
+        chart = self.chart(
             "loss-curves",
             "Loss and accuracy of sparse parities learned online",
             headline=f"A plateau at chance, then a sudden drop: Transformers on {settings.s}-sparse parities",
-            source=self.source,
             rows=2,
             columns=columns,
             width=max(6.0, 4.0 * columns),

@@ -7,6 +7,7 @@ of signs themselves are realised by any norm, with a margin that vanishes.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -14,12 +15,13 @@ import numpy as np
 import polars as pl
 
 from krogh.errors import require
-from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
+from krogh.experiments.attention.common import some_of
+from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
 from krogh.lab.estimate import exact, least
 from krogh.lab.experiment import Measures
 from krogh.lab.fits import line_slope
+from krogh.networks.head_inputs import binary_digits, shattered_length
 from krogh.networks.sparse_heads import LEAST_ATTENTION, shattering_heads
-from krogh.tasks.shattering import binary_digits, shattered_length
 from krogh.theory.attention.limits import pseudo_dimension
 
 LONG = 8
@@ -61,13 +63,14 @@ class Shattering(Experiment[Settings]):
             require(power == length, f"lengths must be powers of two; got {length} (try {power})")
 
     def measure(self, results: Results[Settings]) -> Measures:
-        lengths, settings = results.settings.lengths, results.settings
+        settings, schema = results.settings, {"norm": pl.Float64, "length": pl.Int64, "attention": pl.Float64}
+        pairs = itertools.product(settings.fixed, settings.lengths)
         return {
-            "heads": lambda: pl.DataFrame([_row(length, float(length) ** settings.exponent) for length in lengths]),
+            "heads": lambda: pl.DataFrame(
+                [_row(length, float(length) ** settings.exponent) for length in settings.lengths]
+            ),
             "fixed": lambda: pl.DataFrame(
-                [(norm, length, _attention(length, norm)) for norm in settings.fixed for length in lengths],
-                schema={"norm": pl.Float64, "length": pl.Int64, "attention": pl.Float64},
-                orient="row",
+                [(norm, length, _attention(length, norm)) for norm, length in pairs], schema=schema, orient="row"
             ),
         }
 
@@ -116,11 +119,10 @@ class Shattering(Experiment[Settings]):
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
         heads = tables["heads"]
         lengths = heads["length"].to_list()
-        chart = Chart(
+        chart = self.chart(
             "shattering",
             "The norm with which one head tells T positions apart",
             headline="One head tells T positions apart, at a norm of order T²",
-            source=self.source,
             columns=2,
             width=8.4,
         )
@@ -135,7 +137,7 @@ class Shattering(Experiment[Settings]):
         right.line(lengths, heads["needed"], "needed", style="-", width=1.7, marker="o", markersize=4)
         right.line(lengths, np.square(lengths), "T² (the source's)", color=figures.MUTED, width=1.1)
         for panel in chart:
-            panel.axes(x="context length T", log="x", xticks=lengths[:: max(1, len(lengths) // 5)], base=2)
+            panel.axes(x="context length T", log="x", xticks=some_of(lengths), base=2)
         faint = float(heads["unit_margin"][-1])
         left_over = f"is {faint:.1g}" if faint > 0 else "is lost in rounding"
         yield chart.figure(
@@ -148,10 +150,8 @@ class Shattering(Experiment[Settings]):
 
 def _row(length: int, norm: float) -> dict[str, float]:
     """What the heads of this norm do: digits read off, distinct patterns, attention, margin; and the norm needed."""
-    heads = shattering_heads(length, norm)
+    heads, digits = shattering_heads(length, norm), binary_digits(length) == 1
     patterns = heads.patterns()
-    digits = binary_digits(length) == 1
-    predicted = pseudo_dimension(length)
     return {
         "length": length,
         "sequences": len(heads.inputs),
@@ -159,8 +159,8 @@ def _row(length: int, norm: float) -> dict[str, float]:
         "bits": digits.size,
         "right": int((patterns == digits).sum()),
         "patterns": len(np.unique(patterns, axis=0)),
-        "predicted": int(predicted["at_least"]),
-        "attention": float(np.diag(heads.attention()).min()),
+        "predicted": int(pseudo_dimension(length)["at_least"]),
+        "attention": _attention(length, norm),
         "margin": heads.margin(),
         "unit_margin": shattering_heads(length, 1.0).margin(),
         "needed": needed_norm(length),

@@ -7,6 +7,7 @@ succeed, and far below anything linear in T.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,15 +17,22 @@ import numpy as np
 import polars as pl
 
 from krogh.errors import require
-from krogh.experiments.attention.common import Cells, cells_of, identified, law_needs
-from krogh.lab import Chart, Claims, Estimate, Experiment, Figure, Results, Tables, experiment, figures, need, setting
+from krogh.experiments.attention.common import (
+    Cells,
+    cells_of,
+    floor_bits,
+    identified,
+    law_needs,
+    require_longer,
+    some_of,
+)
+from krogh.lab import Claims, Estimate, Experiment, Figure, Results, Tables, experiment, figures, need, setting
 from krogh.lab.estimate import largest, minimum, rate
 from krogh.lab.experiment import Measures
 from krogh.lab.fits import fit_growth, growth_evidence
 from krogh.lab.sample_complexity import crossings, success_rates
+from krogh.tasks import sparse_and
 from krogh.tasks.consistency import consistent_sets
-from krogh.tasks.sparse_boolean import sparse_and
-from krogh.theory.attention.limits import information_floor
 
 THRESHOLD = 0.8
 FACTOR = 2.2
@@ -80,13 +88,10 @@ class StatisticalFloor(Experiment[Settings]):
     )
 
     def check(self, settings: Settings) -> None:
-        s, shortest = settings.s, settings.lengths[0]
-        require(shortest > s, f"every length must exceed s={s}; got {shortest} (try {s + 1})")
-        for name, some, every in (
-            ("learned", settings.learned, settings.lengths),
-            ("learned_samples", settings.learned_samples, settings.samples),
-        ):
-            outside = sorted(set(some) - set(every))
+        s = settings.s
+        require_longer(settings.lengths, s)
+        for name, every in (("learned", settings.lengths), ("learned_samples", settings.samples)):
+            outside = sorted(set(getattr(settings, name)) - set(every))
             require(not outside, f"{name} must be among {every}; got {outside} beside them")
         longest = max(settings.learned, default=0)
         crowded = longest * 2 ** (-min(settings.learned_samples, default=1) / 2 / s)
@@ -99,14 +104,13 @@ class StatisticalFloor(Experiment[Settings]):
     def measure(self, results: Results[Settings]) -> Measures:
         """Data sets that one index set alone fits; and how often a learner that lists all is right, and certain."""
         settings = results.settings
-        every = [(length, m) for length in settings.lengths for m in settings.samples]
-        some = [(length, m) for length in settings.learned for m in settings.learned_samples]
+        every = itertools.product(settings.lengths, settings.samples)
+        some = itertools.product(settings.learned, settings.learned_samples)
         return {
             "unique": lambda: identified(every, settings.s, settings.draws, settings.seed),
             "learner": lambda: pl.DataFrame(
                 [(*cell, *_learn(settings, *cell), settings.learned_draws) for cell in some],
-                schema={name: pl.Int64 for name in ("length", "m")}
-                | {"right": pl.Float64, "unique": pl.Int64, "draws": pl.Int64},
+                schema=dict.fromkeys(("length", "m", "right", "unique", "draws"), pl.Int64) | {"right": pl.Float64},
                 orient="row",
             ),
         }
@@ -116,7 +120,7 @@ class StatisticalFloor(Experiment[Settings]):
         stars, lengths, s = crossings(counts, THRESHOLD, sample="T="), list(counts), settings.s
         say = say.about(needs=[need(settings.draws, FEWEST, "data sets per cell")])
         for length in lengths:
-            star, bits = stars.at(length), information_floor(length, s)["bits"]
+            star, bits = stars.at(length), floor_bits(length, s)
             say(
                 f"near-floor-T{length}",
                 f"T = {length}: data sets of m = {star.value:.1f} [{star.low:.1f}, {star.high:.1f}] samples "
@@ -149,14 +153,13 @@ class StatisticalFloor(Experiment[Settings]):
                 at_least=0.95,
                 source_value="others are rejected and redrawn",
             )
-        small = [(length, m, 2.0**m / math.comb(length, s)) for length, cells in counts.items() for m in cells]
-        small = [cell for cell in small if cell[2] < 1]
-        excess = [_share(counts, length, m).low - bound for length, m, bound in small]
+        bounds = {(length, m): 2.0**m / math.comb(length, s) for length, cells in counts.items() for m in cells}
+        excess = [_share(counts, *cell).low - bound for cell, bound in bounds.items() if bound < 1]
         say(
             "counting-bound",
             "No data set says more than its labels: the share of data sets that identify I keeps to 2^m / C(T,s) "
             "where this is below 1.",
-            largest(excess, trials=settings.draws * len(small)),
+            largest(excess, trials=settings.draws * len(excess)),
             "largest (lower end of the share - 2^m / C(T,s))",
             at_most=0.0,
             source_value="≤ 0",
@@ -188,12 +191,11 @@ class StatisticalFloor(Experiment[Settings]):
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
         settings, counts = tables.settings, cells_of(tables["unique"])
-        lengths, bits = list(counts), [information_floor(length, settings.s)["bits"] for length in counts]
-        chart = Chart(
+        lengths, bits = list(counts), [floor_bits(length, settings.s) for length in counts]
+        chart = self.chart(
             "statistical-floor",
             "Samples that identify a sparse conjunction",
             headline="The samples that identify I grow with log2 C(T,s)",
-            source=self.source,
             columns=2,
             width=9.0,
             height=4.4,
@@ -214,10 +216,10 @@ class StatisticalFloor(Experiment[Settings]):
         right.line(lengths, FACTOR * np.array(bits), f"{FACTOR:g} log2 C(T,s)", color=figures.MUTED, width=1)
         for length, m in TRANSFORMER.items():
             if lengths[0] <= length <= lengths[-1] and settings.s == 3:
-                right.ax.plot([length], [m], "D", color=figures.VERMILLION, markersize=6)
-                words, color = "source's Transformer", figures.VERMILLION
-                figures.direct_label(right.ax, length, m, words, color=color, side="above")
-        right.axes(log="x", xticks=lengths[:: max(1, len(lengths) // 4)], ylim=(0, None))
+                color = figures.VERMILLION
+                right.ax.plot([length], [m], "D", color=color, markersize=6)
+                figures.direct_label(right.ax, length, m, "source's Transformer", color=color, side="above")
+        right.axes(log="x", xticks=some_of(lengths, 4), ylim=(0, None))
         yield chart.figure(
             f"Left: share of {settings.draws} data sets of m samples that exactly one conjunction of s = {settings.s} "
             "bits fits, with 95% Clopper–Pearson bands. Right: where the share reaches 80% (isotonic regression, "

@@ -21,17 +21,17 @@ import polars as pl
 
 from krogh.engine import Trial, Trials, stack
 from krogh.engine.trial import DATA
-from krogh.experiments.attention.common import SIZE, source_training
-from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, need, setting
+from krogh.experiments.attention.common import SIZE, SMALL_NETWORK, NetworkSettings, source_training
+from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, figures, need, setting
 from krogh.lab.estimate import least, mean, share_of
 from krogh.lab.experiment import Measures
 from krogh.lab.results import Weights
-from krogh.models.transformer import SparseTransformer
+from krogh.models import SparseTransformer
 from krogh.probes import Error
-from krogh.tasks.sparse_boolean import sparse_and
+from krogh.tasks import sparse_and
 from krogh.theory.attention.generalisation import TrainedNorms, samples_promised, trained_gap, trained_norms
+from krogh.training import FullBatch
 from krogh.training.losses import logistic
-from krogh.training.regimes import FullBatch
 from krogh.values import replaced
 
 BOUND_SOURCE = "dissertation, Theorem A.4 with Lemma A.12"
@@ -41,21 +41,14 @@ NORMS = [field.name for field in dataclasses.fields(TrainedNorms)]
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(NetworkSettings):
     n: int = setting(300, "bits of context, the source's T", least=2)
-    s: int = setting(3, "relevant bits", least=1)
     sizes: tuple[int, ...] = setting(
         (200, 50), "training samples m, above and below the threshold", distinct=True, fewest=2, least=1
     )
     replicates: int = setting(40, "data sets per sample size", least=1)
     restarts: int = setting(5, "runs per data set, of which the best is shown", least=1)
     budget: int = setting(1000, "full-batch steps of a run", least=1)
-    validation: int = setting(10_000, "validation examples", least=1)
-    embedding: int = setting(64, "embedding dimension", least=1)
-    heads: int = setting(16, "attention heads", least=1)
-    embedding_dropout: float = setting(
-        0.1, "dropout on embeddings; without it training is several times faster", least=0, below=1
-    )
 
 
 @experiment("attention/validation-curves")
@@ -66,17 +59,7 @@ class ValidationCurves(Experiment[Settings]):
     question = "Does a Transformer that fits its training sample generalise, above and below the sample threshold?"
     source = "dissertation, Figure 4.3 left and §A.3.1"
     scales = {
-        "smoke": Settings(
-            n=20,
-            sizes=(60, 20),
-            replicates=2,
-            restarts=2,
-            budget=60,
-            validation=200,
-            embedding=16,
-            heads=4,
-            embedding_dropout=0.0,
-        ),
+        "smoke": Settings(n=20, sizes=(60, 20), replicates=2, restarts=2, budget=60, validation=200, **SMALL_NETWORK),
         "laptop": Settings(
             n=100, sizes=(100, 30), replicates=20, restarts=2, budget=600, validation=1000, embedding_dropout=0.0
         ),
@@ -165,17 +148,78 @@ class ValidationCurves(Experiment[Settings]):
         )
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
-        yield _curves_figure(self.source, tables)
-        yield _gap_figure(tables)
+        yield self._curves(tables)
+        yield self._gaps(tables)
+
+    def _curves(self, tables: Tables[Settings]) -> Figure:
+        settings, curves = tables.settings, tables["trials"].select("id", "curve.step", "curve.error")
+        chart = self.chart(
+            "validation-curves",
+            "Validation curves above and below the threshold",
+            headline="Enough samples generalise, too few overfit",
+        )
+        panel, drawn = chart.panel(x="training iterations (full batch)", y="validation accuracy"), []
+        for m, best in best_runs(tables).items():
+            own, color = best.join(curves, on="id", maintain_order="left"), panel.color()
+            lines, steps = 1 - np.array(own["curve.error"].to_list(), float), np.array(own["curve.step"][0])
+            panel.ax.plot(steps, lines.T, color=color, linewidth=0.6, alpha=0.45)
+            label = f"m = {m}: {int(own['passed'].sum())} of {len(own)} pass 0.99"
+            panel.line(steps, np.median(lines, axis=0), label, color=color, style="-", width=2.2)
+            for seed, line in zip(own["seed"], lines, strict=True):
+                drawn.append(pl.DataFrame({"m": m, "replicate": int(seed), "step": steps, "accuracy": line}))
+        panel.ax.axhline(0.99, color=figures.MUTED, linewidth=0.9, linestyle=":")
+        panel.axes(ylim=(None, 1.02))
+        return chart.figure(
+            f"Validation accuracy of a one-layer Transformer on {settings.s}-sparse conjunctions of T = {settings.n} "
+            f"bits, the best of {settings.restarts} runs for each of {settings.replicates} data sets (thin) and the "
+            "median over data sets (thick). A run passes when its accuracy exceeds 0.99 at some evaluation. Training "
+            f"accuracy at the end is {tables['runs']['train_accuracy'].to_numpy().mean():.2%} on average over all "
+            "runs.",
+            pl.concat(drawn),
+        )
+
+    def _gaps(self, tables: Tables[Settings]) -> Figure:
+        settings, by_size = tables.settings, best_runs(tables)
+        best = pl.concat(by_size.values()).with_columns(pl.col(pl.List(pl.Float64)).list.max())
+        floor, (curve, needed) = 0.5 / settings.validation, typical_bound(tables)
+        chart = self.chart(
+            "generalisation-gap",
+            "The generalisation gap and its bound",
+            headline="The gap is small long before the bound says anything",
+            source=BOUND_SOURCE,
+            height=4.2,
+        )
+        panel = chart.panel(x="training samples m", y="accuracy gap, training − validation")
+        places = best["m"].to_numpy() * np.exp(np.random.default_rng(0).uniform(-0.2, 0.2, len(best)))
+        panel.dots(places, np.maximum(best["gap"], floor), color=figures.BLUE, markersize=3, alpha=0.4)
+        means = {m: max(float(own["gap"].to_numpy().mean()), floor) for m, own in sorted(by_size.items())}
+        m = curve["m"].to_numpy()
+        for x, y, color, style, label in (
+            (list(means), list(means.values()), figures.BLUE, "s-", "measured, mean over data sets"),
+            (m, np.sqrt(np.log(settings.n) / m), figures.INK, ":", "√(log T / m)"),
+            (m, curve["gap_shape"], figures.ORANGE, "-", "bound, constants of the cover hidden"),
+            (m, curve["gap_explicit"], figures.VERMILLION, "-", "bound, every constant"),
+        ):
+            panel.ax.plot(x, y, style, color=color, label=label)
+        panel.ax.axhline(1.0, color=figures.MUTED, linewidth=0.9)
+        across = panel.ax.get_yaxis_transform()
+        panel.ax.annotate("a bound above 1 says nothing", (0.3, 1.15), xycoords=across, va="bottom", fontsize=8.5)
+        panel.axes(log="xy", ylim=(0.4 * floor, None)).legend(loc="lower right")
+        middle = best.select(pl.col("value_21", "query_key_21", "token_norm", "readout").median()).row(0, named=True)
+        return chart.figure(
+            "Gap at the end of training (dots: best runs of the data sets; a gap of 0 or less is drawn at "
+            f"{floor:.1g}), and the bound with the norms of a typical trained network, T = {settings.n}: it falls to 1 "
+            f"at m = {needed:.1e}. Medians over networks: largest ‖W_V‖₂,₁ of a head {middle['value_21']:.3g}, largest "
+            f"‖W_QK‖₂,₁ {middle['query_key_21']:.3g}, token norm {middle['token_norm']:.3g}, read-out norm "
+            f"{middle['readout']:.3g}.",
+            best,
+        )
 
 
 def _seeded(trial: Trial, seed: int, init_seed: int) -> Trial:
     """The trial with other seeds, without checking the rest of it again."""
-    given = tuple(np.asarray(number, np.uint32) for number in (seed, init_seed))
-    return eqx.tree_at(lambda old: (old.seed, old.init_seed), trial, given)
-
-
-# --- what is measured ---------------------------------------------------------------------------------------
+    seeds = tuple(np.asarray(number, np.uint32) for number in (seed, init_seed))
+    return eqx.tree_at(lambda old: (old.seed, old.init_seed), trial, seeds)
 
 
 def _runs(results: Results[Settings]) -> pl.DataFrame:
@@ -196,22 +240,21 @@ def _runs(results: Results[Settings]) -> pl.DataFrame:
     )
     ranked = runs.sort("passed", "best_accuracy", "final_accuracy", descending=True, maintain_order=True)
     best = set(ranked.group_by("m", "seed").first()["id"])
-    measured = []
+    fits: list[dict[str, Any]] = []
     for network in results.networks():
         identity, m = network.row["id"], network.row[SIZE]
-        right, loss = 0.0, math.inf
-        named: dict[str, Any] = {}
+        row: dict[str, Any] = {"id": identity, "train_accuracy": 0.0, "train_loss": math.inf}
+        row["chosen"] = identity in best
         if network.final is not None:
-            right, loss = training_fit(network.trial, network.final, max(settings.sizes))
+            row["train_accuracy"], row["train_loss"] = training_fit(network.trial, network.final, max(settings.sizes))
             if identity in best:
                 norms = trained_norms(network.final, settings.heads)
-                named = {name: getattr(norms, name) for name in NORMS} | trained_gap(norms, settings.n + 1, m)
-        measured.append(
-            {"id": identity, "train_accuracy": right, "train_loss": loss, "chosen": identity in best}
-            | {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in named.items()}
-        )
-    fits = pl.DataFrame(measured, schema_overrides={"id": pl.UInt64}, infer_schema_length=None)
-    joined = runs.join(fits, on="id", maintain_order="left")
+                sizes = {name: getattr(norms, name) for name in NORMS}
+                row |= {name: size.tolist() if isinstance(size, np.ndarray) else size for name, size in sizes.items()}
+                row |= trained_gap(norms, settings.n + 1, m)
+        fits.append(row)
+    fitted = pl.DataFrame(fits, schema_overrides={"id": pl.UInt64}, infer_schema_length=None)
+    joined = runs.join(fitted, on="id", maintain_order="left")
     return joined.with_columns(gap=pl.col("train_accuracy") - pl.col("final_accuracy"))
 
 
@@ -256,72 +299,3 @@ def typical_bound(tables: Tables[Settings]) -> tuple[pl.DataFrame, float]:
     sizes = np.geomspace(min(settings.sizes), 4 * needed if np.isfinite(needed) else 1e18, BOUND_POINTS)
     bounds = [trained_gap(norms, settings.n + 1, int(m)) for m in sizes]
     return pl.DataFrame({"m": sizes, **{name: [each[name] for each in bounds] for name in bounds[0]}}), needed
-
-
-# --- how it looks -------------------------------------------------------------------------------------------
-
-
-def _curves_figure(source: str, tables: Tables[Settings]) -> Figure:
-    settings, curves = tables.settings, tables["trials"].select("id", "curve.step", "curve.error")
-    chart = Chart(
-        "validation-curves",
-        "Validation curves above and below the threshold",
-        headline="Enough samples generalise, too few overfit",
-        source=source,
-    )
-    panel, drawn = chart.panel(x="training iterations (full batch)", y="validation accuracy"), []
-    for m, best in best_runs(tables).items():
-        own, color = best.join(curves, on="id", maintain_order="left"), panel.color()
-        lines, steps = 1 - np.array(own["curve.error"].to_list(), float), np.array(own["curve.step"][0])
-        panel.ax.plot(steps, lines.T, color=color, linewidth=0.6, alpha=0.45)
-        label = f"m = {m}: {int(own['passed'].sum())} of {len(own)} pass 0.99"
-        panel.line(steps, np.median(lines, axis=0), label, color=color, style="-", width=2.2)
-        for seed, line in zip(own["seed"], lines, strict=True):
-            drawn.append(pl.DataFrame({"m": m, "replicate": int(seed), "step": steps, "accuracy": line}))
-    panel.ax.axhline(0.99, color=figures.MUTED, linewidth=0.9, linestyle=":")
-    panel.axes(ylim=(None, 1.02))
-    return chart.figure(
-        f"Validation accuracy of a one-layer Transformer on {settings.s}-sparse conjunctions of T = {settings.n} bits, "
-        f"the best of {settings.restarts} runs for each of {settings.replicates} data sets (thin) and the median over "
-        "data sets (thick). A run passes when its accuracy exceeds 0.99 at some evaluation. Training accuracy at the "
-        f"end is {tables['runs']['train_accuracy'].to_numpy().mean():.2%} on average over all runs.",
-        pl.concat(drawn),
-    )
-
-
-def _gap_figure(tables: Tables[Settings]) -> Figure:
-    settings, by_size = tables.settings, best_runs(tables)
-    best = pl.concat(by_size.values()).with_columns(pl.col(pl.List(pl.Float64)).list.max())
-    floor, (curve, needed) = 0.5 / settings.validation, typical_bound(tables)
-    chart = Chart(
-        "generalisation-gap",
-        "The generalisation gap and its bound",
-        headline="The gap is small long before the bound says anything",
-        source=BOUND_SOURCE,
-        height=4.2,
-    )
-    panel = chart.panel(x="training samples m", y="accuracy gap, training − validation")
-    places = best["m"].to_numpy() * np.exp(np.random.default_rng(0).uniform(-0.2, 0.2, len(best)))
-    panel.dots(places, np.maximum(best["gap"], floor), color=figures.BLUE, markersize=3, alpha=0.4)
-    means = {m: max(float(own["gap"].to_numpy().mean()), floor) for m, own in sorted(by_size.items())}
-    m = curve["m"].to_numpy()
-    for x, y, color, style, label in (
-        (list(means), list(means.values()), figures.BLUE, "s-", "measured, mean over data sets"),
-        (m, np.sqrt(np.log(settings.n) / m), figures.INK, ":", "√(log T / m)"),
-        (m, curve["gap_shape"], figures.ORANGE, "-", "bound, constants of the cover hidden"),
-        (m, curve["gap_explicit"], figures.VERMILLION, "-", "bound, every constant"),
-    ):
-        panel.ax.plot(x, y, style, color=color, label=label)
-    panel.ax.axhline(1.0, color=figures.MUTED, linewidth=0.9)
-    across = panel.ax.get_yaxis_transform()
-    panel.ax.annotate("a bound above 1 says nothing", (0.3, 1.15), xycoords=across, va="bottom", fontsize=8.5)
-    panel.axes(log="xy", ylim=(0.4 * floor, None)).legend(loc="lower right")
-    middle = best.select(pl.col("value_21", "query_key_21", "token_norm", "readout").median()).row(0, named=True)
-    return chart.figure(
-        f"Gap at the end of training (dots: best runs of the data sets; a gap of 0 or less is drawn at {floor:.1g}), "
-        f"and the bound with the norms of a typical trained network, T = {settings.n}: it falls to 1 at "
-        f"m = {needed:.1e}. Medians over networks: largest ‖W_V‖₂,₁ of a head {middle['value_21']:.3g}, largest "
-        f"‖W_QK‖₂,₁ {middle['query_key_21']:.3g}, token norm {middle['token_norm']:.3g}, read-out norm "
-        f"{middle['readout']:.3g}.",
-        best,
-    )

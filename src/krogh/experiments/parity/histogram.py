@@ -16,27 +16,24 @@ import numpy as np
 import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
-from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, need, setting
+from krogh.experiments.parity.common import CHECK_EVERY, OnlineSettings
+from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, figures, need, setting
 from krogh.lab.estimate import median_time, quantiles, share_of
 from krogh.lab.experiment import Measures
 from krogh.lab.times import ks_distance, skewness
 from krogh.models import configuration
 from krogh.tasks import Parity
-from krogh.training import Online, Sgd, Stopping, Training
-
-CHECK_EVERY = 10
+from krogh.training import Sgd
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(OnlineSettings):
     n: int = setting(30, "input bits", least=1)
     k: int = setting(3, "relevant bits", least=1)
     configuration: str = setting("ii", "architecture, by the source's numeral")
     rate: float = setting(0.1, "learning rate", least=0)
     batch_size: int = setting(32, "fresh examples per step", least=1)
     trials: int = setting(1_000_000, "networks trained, seeds 0, 1, ...", least=1)
-    budget: int = setting(100_000, "steps after which a trial has failed", least=1)
-    validation: int = setting(128, "validation examples, all of which must be right", least=1)
 
 
 @experiment("parity/histogram")
@@ -57,8 +54,7 @@ class Histogram(Experiment[Settings]):
     )
 
     def trials(self, settings: Settings) -> Iterable[Trials]:
-        stopping = Stopping(budget=settings.budget, validation=settings.validation, check_every=CHECK_EVERY)
-        training = Training(Sgd(settings.rate), Online(settings.batch_size), stopping)
+        training = settings.training(Sgd(settings.rate), settings.batch_size)
         trial = Trial(Parity(settings.n, settings.k), configuration(settings.configuration, settings.k), training)
         return sweep(trial, seed=range(settings.trials))
 
@@ -122,11 +118,10 @@ class Histogram(Experiment[Settings]):
         edges = _edges(finite if len(finite) else np.array([1.0]), subsets)
         share = np.histogram(finite, edges)[0] / count
         search = np.diff(1 - (1 - 1 / subsets) ** edges)
-        chart = Chart(
+        chart = self.chart(
             "histogram",
             "The law of the convergence time, beside random search",
             headline=f"{count:,} networks, none lucky: t_c of a ({settings.n},{settings.k})-parity",
-            source=self.source,
             width=6.0,
             height=3.8,
         )

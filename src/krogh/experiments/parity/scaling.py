@@ -14,14 +14,14 @@ import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
 from krogh.errors import require
-from krogh.lab import Chart, Claims, Curve, Experiment, Figure, Tables, curves, experiment, need, setting
+from krogh.experiments.parity.common import CHECK_EVERY, OnlineSettings
+from krogh.lab import Claims, Curve, Experiment, Figure, Tables, curves, experiment, need, setting
 from krogh.lab.fits import elbow, law_preference, power_law
 from krogh.models import configuration
 from krogh.models.configurations import configuration_title
 from krogh.tasks import Parity
-from krogh.training import Online, Sgd, Stopping, Training
+from krogh.training import Sgd
 
-CHECK_EVERY = 10
 RESOLVED = 5 * CHECK_EVERY  # steps: a median of five check intervals is known to within a tenth
 
 RATES = {
@@ -33,7 +33,7 @@ RATES = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(OnlineSettings):
     ns: tuple[int, ...] = setting(tuple(range(10, 41, 5)), "input bits", distinct=True, fewest=2, least=1)
     ks: tuple[int, ...] = setting((2, 3, 4, 5, 6, 7, 8), "relevant bits", distinct=True, least=1)
     configurations: tuple[str, ...] = setting(
@@ -41,8 +41,6 @@ class Settings:
     )
     seeds: int = setting(1000, "trials per point", least=1)
     batch_size: int = setting(32, "fresh examples per step", least=1)
-    budget: int = setting(100_000, "steps after which a trial has failed", least=1)
-    validation: int = setting(128, "validation examples, all of which must be right", least=1)
 
 
 @experiment("parity/scaling")
@@ -66,18 +64,16 @@ class Scaling(Experiment[Settings]):
         require(n >= k, f"every n must be at least every k; got n={n}, k={k}")
 
     def trials(self, settings: Settings) -> Iterator[Trials]:
-        stopping = Stopping(budget=settings.budget, validation=settings.validation, check_every=CHECK_EVERY)
         for name, k, n in itertools.product(settings.configurations, settings.ks, settings.ns):
-            training = Training(Sgd(RATES[name]), Online(settings.batch_size), stopping)
+            training = settings.training(Sgd(RATES[name]), settings.batch_size)
             trial = Trial(Parity(n, k), configuration(name, k), training)
             yield from sweep(trial, seed=range(settings.seeds), label={"configuration": name})
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         settings = tables.settings
         for name, by_k in medians(tables).items():
-            about = say.about(
-                f"{name}-", f"{configuration_title(name)}", needs=[need(settings.seeds, 20, "seeds per point")]
-            )
+            few = need(settings.seeds, 20, "seeds per point")
+            about = say.about(f"{name}-", configuration_title(name), needs=[few])
             for k, curve in by_k.items():
                 fit, reached = power_law(curve), curve.reached
                 over = f"n = {_range(reached)} ({fit.points} sizes with a finite median)"
@@ -128,7 +124,7 @@ class Scaling(Experiment[Settings]):
         settings = tables.settings
         for name, by_k in medians(tables).items():
             title = f"Median convergence time of {configuration_title(name)}"
-            chart = Chart(f"scaling-{name.replace('*', 'star-')}", title, source=self.source, height=4.4)
+            chart = self.chart(f"scaling-{name.replace('*', 'star-')}", title, height=4.4)
             panel = chart.panel(x="input bits n", y="median convergence time t_c (steps)", log="xy", xticks=settings.ns)
             for k, curve in by_k.items():
                 fit = power_law(curve)
@@ -145,8 +141,8 @@ class Scaling(Experiment[Settings]):
 
 def medians(tables: Tables[Settings]) -> dict[str, dict[int, Curve]]:
     """configuration → k → the median time against n, in the order of the settings."""
-    found = curves(tables["trials"], by=("configuration", "task.k"), x="task.n")
-    return {name: {k: found[name, k] for k in sorted(tables.settings.ks)} for name in tables.settings.configurations}
+    by_key = curves(tables["trials"], by=("configuration", "task.k"), x="task.n")
+    return {name: {k: by_key[name, k] for k in sorted(tables.settings.ks)} for name in tables.settings.configurations}
 
 
 def _data(trials: pl.DataFrame, by_k: dict[int, Curve]) -> pl.DataFrame:

@@ -13,14 +13,15 @@ import numpy as np
 import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
-from krogh.lab import Chart, Claims, Experiment, Figure, Tables, experiment, figures, groups, need, setting, times_of
+from krogh.experiments.parity.common import OnlineSettings
+from krogh.lab import Claims, Experiment, Figure, Tables, experiment, figures, groups, need, setting, times_of
 from krogh.lab.charts import Panel as Axes
-from krogh.lab.estimate import median, share_of, unknown_estimate
+from krogh.lab.estimate import median, share_of
 from krogh.lab.times import plateau_fraction
 from krogh.models import Model, Neuron, ParityTransformer, configuration
 from krogh.probes import Error
 from krogh.tasks import Parity
-from krogh.training import Adam, Online, Optimiser, Sgd, Stopping, Training
+from krogh.training import Adam, Sgd
 
 PLATEAU = 0.45
 FEWEST = 6  # seeds: of fewer, a median has no interval at 95%
@@ -53,11 +54,10 @@ PANELS: Mapping[str, Panel] = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(OnlineSettings):
     n: int = setting(50, "input bits", least=1)
     k: int = setting(3, "relevant bits", least=1)
     seeds: int = setting(25, "trials per panel", least=1)
-    budget: int = setting(100_000, "steps after which a trial has failed", least=1)
     probe_every: int = setting(10, "steps between two points of a curve", least=1)
     validation: int = setting(8192, "validation examples, all of which must be right", least=1)
     panels: tuple[str, ...] = setting(
@@ -76,12 +76,7 @@ class TrainingCurves(Experiment[Settings]):
     source = "dissertation, Figure 5.1 left"
     scales = {
         "smoke": Settings(
-            n=12,
-            seeds=3,
-            budget=1_500,
-            validation=512,
-            panels=("relu-10", "zigzag", "polynet"),
-            transformer="small",
+            n=12, seeds=3, budget=1_500, validation=512, panels=("relu-10", "zigzag", "polynet"), transformer="small"
         ),
         "laptop": Settings(seeds=6, budget=40_000, transformer="small", transformer_n=20),
         "paper": Settings(),
@@ -97,14 +92,10 @@ class TrainingCurves(Experiment[Settings]):
         for name in settings.panels:
             panel = PANELS[name]
             n = settings.transformer_n if panel.configuration == "*iii" else settings.n
-            stopping = Stopping(budget=settings.budget, validation=settings.validation)
-            trial = Trial(
-                Parity(n, settings.k),
-                model_of(panel, settings),
-                Training(optimiser_of(panel), Online(panel.batch_size), stopping),
-                probes=(Error(),),
-                probe_every=settings.probe_every,
-            )
+            optimiser = Adam(panel.rate) if panel.configuration == "*iii" else Sgd(panel.rate)
+            training = settings.training(optimiser, panel.batch_size)
+            task, model = Parity(n, settings.k), model_of(panel, settings)
+            trial = Trial(task, model, training, probes=(Error(),), probe_every=settings.probe_every)
             yield from sweep(trial, seed=range(settings.seeds), label={"panel": name})
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
@@ -121,11 +112,10 @@ class TrainingCurves(Experiment[Settings]):
             )
             if panel.waits:
                 fractions = plateau_fractions(rows)
-                nothing = unknown_estimate("no seed converged")
                 say(
                     f"{name}-plateau",
                     f"{panel.title}: the error stays above {PLATEAU} for much of the time before convergence.",
-                    median(fractions, lowest=0.0, highest=1.0, sample=name) if len(fractions) else nothing,
+                    median(fractions, lowest=0.0, highest=1.0, sample=name, nothing="no seed converged"),
                     f"median share of [0, t_c] with error > {PLATEAU}",
                     at_least=0.4,
                     source_value="long plateau, then a drop",
@@ -134,21 +124,21 @@ class TrainingCurves(Experiment[Settings]):
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
         settings, columns = tables.settings, min(3, len(tables.settings.panels))
-        chart = Chart(
+        rows = -(-len(settings.panels) // columns)
+        chart = self.chart(
             "training-curves",
             "Training curves: a plateau at chance, then a sudden drop",
             headline=f"Error of networks learning a ({settings.n},{settings.k})-parity",
-            source=self.source,
-            rows=-(-len(settings.panels) // columns),
+            rows=rows,
             columns=columns,
             width=3.0 * columns,
-            height=2.1 * -(-len(settings.panels) // columns) + 0.6,
+            height=2.1 * rows + 0.6,
             sharey=True,
         )
         drawn = []
-        for name, rows in groups(tables["trials"], "panel").items():
+        for name, trials in groups(tables["trials"], "panel").items():
             panel = chart.panel(title=PANELS[name].title, x="steps", y="error", ylim=(-0.02, 0.62))
-            drawn.append(_draw(panel, rows).with_columns(panel=pl.lit(name)))
+            drawn.append(_draw(panel, trials).with_columns(panel=pl.lit(name)))
         yield chart.figure(
             f"Share of wrong predictions on {min(settings.validation, 1024)} examples every {settings.probe_every} "
             f"steps, {settings.seeds} seeds per panel (thin), the seed of median convergence time in full colour. "
@@ -164,10 +154,6 @@ def model_of(panel: Panel, settings: Settings) -> Model:
     if panel.configuration == "x":
         return Neuron("sine", settings.k, scale=panel.scale)
     return configuration(panel.configuration, settings.k)
-
-
-def optimiser_of(panel: Panel) -> Optimiser:
-    return Adam(panel.rate) if panel.configuration == "*iii" else Sgd(panel.rate)
 
 
 def plateau_fractions(rows: pl.DataFrame) -> np.ndarray:

@@ -22,29 +22,14 @@ import polars as pl
 from krogh.engine import Trial, Trials, sweep
 from krogh.engine.trial import VALIDATION
 from krogh.errors import require
-from krogh.experiments.qstr.common import MEANINGS, TASKS, retrieval
-from krogh.lab import (
-    Chart,
-    Claims,
-    Experiment,
-    Figure,
-    Network,
-    Results,
-    Tables,
-    experiment,
-    figures,
-    groups,
-    need,
-    setting,
-)
+from krogh.experiments.qstr.common import MEANINGS, TASKS, retrieval, square_training
+from krogh.lab import Claims, Experiment, Figure, Network, Results, Tables, experiment, figures, groups, need, setting
 from krogh.lab.estimate import mean
 from krogh.lab.experiment import Measures
-from krogh.models.token_attention import TokenAttention
+from krogh.models import TokenAttention
 from krogh.probes.attention import attention_map, map_scores, retrieval_weight
-from krogh.tasks.codes import paper_dimension
-from krogh.tasks.token_regression import TokenRegression
-from krogh.training import Adam, Stopping, Training
-from krogh.training.regimes import Offline
+from krogh.tasks import TokenRegression, paper_dimension
+from krogh.training import Adam, Offline
 
 FEWEST = 3
 SOURCE_LENGTH = 100
@@ -73,6 +58,11 @@ class Settings:
     networks: int = setting(5, "networks per law, each with its own data", least=1)
     validation: int = setting(10_000, "test prompts", least=1)
     prompts: int = setting(200, "test prompts whose attention is looked at", least=1)
+
+    @property
+    def features(self) -> int:
+        """Rows and columns of the map: token, code of the position, code of the index."""
+        return self.dimension + 2 * paper_dimension(self.length)
 
 
 @experiment("qstr/attention-map")
@@ -107,11 +97,14 @@ class AttentionMap(Experiment[Settings]):
 
     def trials(self, settings: Settings) -> Iterator[Trials]:
         every = -(-settings.samples // settings.batch_size)
-        stopping = Stopping(
-            budget=every * settings.epochs, error=settings.enough, check_every=every, validation=settings.validation
+        training = square_training(
+            Adam(settings.rate, decay=settings.decay),
+            Offline(settings.samples, settings.batch_size),
+            budget=every * settings.epochs,
+            error=settings.enough,
+            check_every=every,
+            validation=settings.validation,
         )
-        optimiser = Adam(settings.rate, decay=settings.decay)
-        training = Training(optimiser, Offline(settings.samples, settings.batch_size), stopping, "square")
         for law in settings.index_laws:
             trial = Trial(retrieval(settings.length, settings.dimension, law), TokenAttention(), training)
             yield from sweep(trial, seed=range(settings.networks), label={"index_law": law})
@@ -120,23 +113,23 @@ class AttentionMap(Experiment[Settings]):
         """The scores of every network's map, and the map of the first network of each law, entry by entry."""
         scores, maps = [], {}
         for network in results.networks():
-            law, matrix = network.row["index_law"], None if network.final is None else map_of(network)
-            head = {"index_law": law, "seed": network.seed, "steps": int(network.row["steps"])}
-            found = WORST if matrix is None else scores_of(network, matrix, results.settings.prompts)
-            scores.append(head | found)
-            if matrix is not None and law not in maps:
+            law, head = network.row["index_law"], {"seed": network.seed, "steps": int(network.row["steps"])}
+            if network.final is None:
+                scores.append({"index_law": law, **head, **WORST})
+                continue
+            matrix = attention_map(network.final["Q"], network.final["K"])
+            scores.append({"index_law": law, **head, **scores_of(network, matrix, results.settings.prompts)})
+            if law not in maps:
                 rows, columns = np.indices(matrix.shape)
-                maps[law] = pl.DataFrame(
-                    {"query_coordinate": rows.ravel(), "key_coordinate": columns.ravel(), "value": matrix.ravel()}
-                ).select(pl.lit(law).alias("index_law"), pl.all())
+                entries = {"query_coordinate": rows.ravel(), "key_coordinate": columns.ravel(), "value": matrix.ravel()}
+                maps[law] = pl.DataFrame(entries).select(pl.lit(law).alias("index_law"), pl.all())
         return {"scores": pl.DataFrame(scores), "maps": pl.concat(maps.values()) if maps else pl.DataFrame()}
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         settings = tables.settings
         for law, scores in groups(tables["scores"], "index_law").items():
-            about = say.about(
-                head=f"{LAW_NAMES[law]}, N = {settings.length}: ", needs=[need(len(scores), FEWEST, "networks")]
-            )
+            head, few = f"{LAW_NAMES[law]}, N = {settings.length}: ", need(len(scores), FEWEST, "networks")
+            about = say.about(head=head, needs=[few])
             about(
                 f"block-energy-{law}",
                 "the map is the block that compares index codes with position codes "
@@ -166,11 +159,10 @@ class AttentionMap(Experiment[Settings]):
                 middle, reach = sum(SOURCE_DIAGONAL) / 2, (SOURCE_DIAGONAL[1] - SOURCE_DIAGONAL[0]) / 2
                 diagonals = scores["diagonal"].to_numpy()
                 size = float(diagonals.mean())
-                features = settings.dimension + 2 * paper_dimension(settings.length)
                 about(
                     f"size-{law}",
                     f"the diagonal is as large as the source's (mean {size:.3g}; as the α of (A.2), "
-                    f"{size / math.sqrt(features):.2g}).",
+                    f"{size / math.sqrt(settings.features):.2g}).",
                     mean(np.abs(diagonals - middle), sample=law),
                     f"mean over networks of |mean|diagonal of B| - {middle:g}|",
                     at_most=reach,
@@ -179,41 +171,37 @@ class AttentionMap(Experiment[Settings]):
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
         if len(tables["maps"]):  # at least one network did not diverge
-            size = tables.settings.dimension + 2 * paper_dimension(tables.settings.length)
-            shown = {
-                law: rows["value"].to_numpy().reshape(size, size)
-                for law, rows in groups(tables["maps"], "index_law").items()
-            }
-            yield self._heat_map(tables, shown)
-            yield self._entries(tables, shown)
+            size = tables.settings.features
+            by_law = groups(tables["maps"], "index_law")
+            maps = {law: rows["value"].to_numpy().reshape(size, size) for law, rows in by_law.items()}
+            yield self._heat_map(tables, maps)
+            yield self._entries(tables, maps)
 
-    def _heat_map(self, tables: Tables[Settings], shown: dict[str, np.ndarray]) -> Figure:
+    def _heat_map(self, tables: Tables[Settings], maps: dict[str, np.ndarray]) -> Figure:
         from matplotlib.colors import PowerNorm
 
         settings = tables.settings
-        chart = Chart(
+        chart = self.chart(
             "attention-map",
             "The trained query-key matrix",
             headline="The trained query-key matrix is a diagonal block",
-            source=self.source,
-            columns=len(shown),
-            width=0.8 + 4.4 * len(shown),
+            columns=len(maps),
+            width=0.8 + 4.4 * len(maps),
             height=4.6,
         )
         d, size = settings.dimension, paper_dimension(settings.length)
         edges = (d, d + size)
         centres = [(low + high - 1) / 2 for low, high in itertools.pairwise([0, *edges, d + 2 * size])]
         parts = ["token x", "position ω_i", "index ω_t"]
-        for law, matrix in shown.items():
+        for law, matrix in maps.items():
             ax = chart.panel(title=LAW_NAMES[law], x="key coordinate", y="query coordinate").ax
             entries = np.abs(matrix)
             ax.grid(False)
-            image = ax.imshow(
-                entries, norm=PowerNorm(2, 0, float(entries.max())), cmap="magma", interpolation="nearest"
-            )
+            shades = PowerNorm(2, 0, float(entries.max()))
+            image = ax.imshow(entries, norm=shades, cmap="magma", interpolation="nearest")
             for edge in edges:
-                ax.axvline(edge - 0.5, color="white", linewidth=0.8, linestyle=(0, (4, 3)))
-                ax.axhline(edge - 0.5, color="white", linewidth=0.8, linestyle=(0, (4, 3)))
+                for draw in (ax.axvline, ax.axhline):
+                    draw(edge - 0.5, color="white", linewidth=0.8, linestyle=(0, (4, 3)))
             ax.set_xticks(centres, parts)
             ax.set_yticks(centres, parts, rotation=90, va="center")
             ax.tick_params(length=0)
@@ -227,17 +215,16 @@ class AttentionMap(Experiment[Settings]):
             tables["maps"],
         )
 
-    def _entries(self, tables: Tables[Settings], shown: dict[str, np.ndarray]) -> Figure:
+    def _entries(self, tables: Tables[Settings], maps: dict[str, np.ndarray]) -> Figure:
         settings, by_law = tables.settings, groups(tables["scores"], "index_law")
-        chart = Chart(
+        chart = self.chart(
             "attention-map-entries",
             "Entries of the map, and retrieval",
             headline="Entries of the map, and attention to the right token",
-            source=self.source,
-            columns=1 + len(shown),
-            width=4.4 + 3.2 * len(shown),
+            columns=1 + len(maps),
+            width=4.4 + 3.2 * len(maps),
             height=3.8,
-            width_ratios=[1.3] * len(shown) + [1],
+            width_ratios=[1.3] * len(maps) + [1],
         )
         d, size = settings.dimension, paper_dimension(settings.length)
         in_block = np.zeros((d + 2 * size,) * 2, dtype=bool)
@@ -245,7 +232,7 @@ class AttentionMap(Experiment[Settings]):
         diagonal = np.zeros_like(in_block)
         diagonal[d + size + np.arange(size), d + np.arange(size)] = True
         parts = {"diagonal of B": diagonal, "rest of B": in_block & ~diagonal, "outside B": ~in_block}
-        for law, matrix in shown.items():
+        for law, matrix in maps.items():
             ax = chart.panel(title=LAW_NAMES[law], y="|entry of W_QᵀW_K|").ax
             for place, (which, color) in enumerate(zip(parts.values(), figures.PALETTE, strict=False)):
                 values = np.abs(matrix)[which]
@@ -255,17 +242,13 @@ class AttentionMap(Experiment[Settings]):
                 ax.fill_between([-0.4, 0.4], *SOURCE_DIAGONAL, color=figures.MUTED, alpha=0.15, linewidth=0)
                 ax.fill_between([0.6, 1.4], 0, SOURCE_BESIDE, color=figures.MUTED, alpha=0.15, linewidth=0)
             ax.set_xticks(range(3), list(parts))
-        panel = chart.panel(
-            title=f"all {settings.networks} networks",
-            y="attention to the right token",
-            xlim=(-0.6, len(shown) - 0.4),
-            ylim=(-0.03, 1.03),
-        )
+        panel = chart.panel(title=f"all {settings.networks} networks", y="attention to the right token")
+        panel.axes(xlim=(-0.6, len(maps) - 0.4), ylim=(-0.03, 1.03))
         columns = {"retrieval_mean": "mean over positions", "retrieval_least": "the least"}
         for offset, (column, words), color in zip((-0.12, 0.12), columns.items(), figures.PALETTE, strict=False):
-            places = [place + offset for place, law in enumerate(shown) for _ in range(len(by_law[law]))]
-            panel.dots(places, np.concatenate([by_law[law][column] for law in shown]), words, color=color)
-        panel.ax.set_xticks(range(len(shown)), [TASKS[law] for law in shown])
+            places = [place + offset for place, law in enumerate(maps) for _ in range(len(by_law[law]))]
+            panel.dots(places, np.concatenate([by_law[law][column] for law in maps]), words, color=color)
+        panel.ax.set_xticks(range(len(maps)), [TASKS[law] for law in maps])
         panel.legend(loc="lower left")
         grey = " Grey: the range of the source's entries." if settings.length == SOURCE_LENGTH else ""
         return chart.figure(
@@ -276,19 +259,13 @@ class AttentionMap(Experiment[Settings]):
         )
 
 
-def map_of(network: Network) -> np.ndarray:
-    """W_QᵀW_K [features, features] of a trained network."""
-    assert network.final is not None
-    return attention_map(network.final["Q"], network.final["K"])
-
-
 def scores_of(network: Network, matrix: np.ndarray, prompts: int) -> dict[str, float]:
     """Test error, scores of the map, and attention to the right token."""
     task = network.trial.task
     assert isinstance(task, TokenRegression) and network.final is not None
-    weights, indices = _looked_at(network.trial, network.final, prompts)
-    wanted = np.broadcast_to(np.asarray(indices)[:, :, 0], (prompts, task.length))
-    right = retrieval_weight(np.asarray(weights)[:, 0], wanted)
+    weights, indices = _test_attention(network.trial, network.final, prompts)
+    targets = np.broadcast_to(np.asarray(indices)[:, :, 0], (prompts, task.length))
+    right = retrieval_weight(np.asarray(weights)[:, 0], targets)
     return {
         "error": float(network.row["error"]),
         **map_scores(matrix, task.dimension, task.code_dimension)._asdict(),
@@ -298,7 +275,7 @@ def scores_of(network: Network, matrix: np.ndarray, prompts: int) -> dict[str, f
 
 
 @functools.partial(jax.jit, static_argnums=2)
-def _looked_at(trial: Trial, params: dict[str, Any], prompts: int) -> tuple[jax.Array, jax.Array]:
+def _test_attention(trial: Trial, params: dict[str, Any], prompts: int) -> tuple[jax.Array, jax.Array]:
     """Attention [prompts, 1, N, N] of test prompts, and the indices that they ask for."""
     assert isinstance(trial.task, TokenRegression) and isinstance(trial.model, TokenAttention)
     raw = trial.task.test(trial.key(VALIDATION), prompts)

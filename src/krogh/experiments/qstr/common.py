@@ -1,4 +1,4 @@
-"""What the experiments of this source share: its set-up and published values, and how samples are drawn and risks read.
+"""What the experiments of this source share: its set-up and published values, plans of runs, risks of networks.
 
 Set-up (qSTR paper, Figure 1 and its public code): tokens N(0, I_10), label ⟨u, x_{t_i}⟩ with one unit u for all runs,
 one frozen table of ⌊5 ln N⌋ sign codes per N, fresh batches of 64 prompts, mean squared error over batch and positions,
@@ -8,7 +8,7 @@ which the mean squared error on a test sample, drawn once per run, is at most a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,16 +16,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from krogh.engine import Trial
+from krogh.engine import Trial, Trials, sweep
 from krogh.lab import Curve, figures, groups, need, setting, times_of
 from krogh.lab.charts import Panel as Axes
-from krogh.lab.curves import exact_curve
-from krogh.lab.estimate import Estimate, minimum, normal, unknown_estimate
+from krogh.lab.curves import exact_curve, mean_samples
+from krogh.lab.estimate import Estimate, minimum, normal
 from krogh.lab.fits import exponent
 from krogh.models import Feedforward, LinearAttention, Model, Recurrent, StateSpace, TokenAttention
 from krogh.tasks import LinearLink, TokenRegression, paper_dimension, sign_codes
 from krogh.tasks.links import unit_vector
-from krogh.training import Adam, Online, Stopping, Training
+from krogh.training import Adam, Online, Optimiser, Regime, Stopping, Training
 
 SOURCE_HIDDEN = 500
 SOURCE_RATE = 1e-3
@@ -135,6 +135,17 @@ def rate_of(architecture: str, hidden: int) -> float:
     return SOURCE_RATE * SOURCE_HIDDEN / hidden if architecture == "recurrent" else SOURCE_RATE
 
 
+def square_training(optimiser: Optimiser, regime: Regime, **stopping: Any) -> Training:
+    """Training on squared errors; further options are Stopping's."""
+    return Training(optimiser, regime, Stopping(**stopping), loss="square")
+
+
+def whole_budget(budget: int, prompts: int, longest: int) -> dict[str, Any]:
+    """Stopping after all steps, for no error is 0: checks are as far apart as divides the budget, up to `longest`."""
+    every = max(step for step in (1000, 500, 100, 50, 10, 1) if step <= longest and budget % step == 0)
+    return {"budget": budget, "error": 0.0, "check_every": every, "validation": min(prompts, 1000)}
+
+
 @dataclass(frozen=True)
 class OnlineSettings:
     """What experiments on sample complexity have in common."""
@@ -150,53 +161,81 @@ class OnlineSettings:
         """The budget in steps: the first checked one at which so many samples have been consumed."""
         return -(-self.budget // (self.batch_size * check_every)) * check_every
 
-    def trial(
-        self, architecture: str, length: int, index_law: str, evaluation: str, *, threshold: float, check_every: int
-    ) -> Trial:
-        """The source's task, network and training until the test error is at most `threshold`."""
-        stopping = Stopping(
-            budget=self.steps(check_every), error=threshold, check_every=check_every, validation=self.validation
-        )
-        optimiser = Adam(rate_of(architecture, self.hidden), decay=0.01)
-        return Trial(
-            retrieval(length, self.dimension, index_law, evaluation, self.code_seed),
-            ARCHITECTURES[architecture].build(self.hidden),
-            Training(optimiser, Online(self.batch_size), stopping, loss="square"),
-        )
 
-    def lacking(self, panel: Panel, *, seeds: int, threshold: float, lengths: Sequence[int]) -> list[str]:
-        """What these settings lack to decide what the source says in a panel."""
-        same = self.dimension == SOURCE_DIMENSION and threshold == panel.threshold
+@dataclass(frozen=True)
+class Plan:
+    """The runs with which a panel is answered at given settings, until the test error is at most a threshold."""
+
+    panel: Panel
+    settings: OnlineSettings
+    architectures: tuple[str, ...]
+    lengths: tuple[int, ...]
+    seeds: int
+    threshold: float
+    check_every: int
+    evaluation: str = "matched"
+
+    def runs(self, architecture: str, length: int, label: dict[str, Any]) -> Iterable[Trials]:
+        """The runs of one point."""
+        settings = self.settings
+        training = square_training(
+            Adam(rate_of(architecture, settings.hidden), decay=0.01),
+            Online(settings.batch_size),
+            budget=settings.steps(self.check_every),
+            error=self.threshold,
+            check_every=self.check_every,
+            validation=settings.validation,
+        )
+        task = retrieval(length, settings.dimension, self.panel.index_law, self.evaluation, settings.code_seed)
+        trial = Trial(task, ARCHITECTURES[architecture].build(settings.hidden), training)
+        return sweep(trial, seed=range(self.seeds), label=label)
+
+    def curves(self, trials: pl.DataFrame, by: str | Sequence[str] = "architecture") -> dict[Any, Curve]:
+        """The mean samples of these runs against N."""
+        steps = self.settings.steps(self.check_every)
+        return mean_samples(trials, x="task.length", by=by, batch_size=self.settings.batch_size, budget=steps)
+
+    @property
+    def same_task(self) -> bool:
+        """Whether the source's values are of these tokens and this test error."""
+        return self.settings.dimension == SOURCE_DIMENSION and self.threshold == self.panel.threshold
+
+    @property
+    def lacking(self) -> list[str]:
+        """What these runs lack to decide what the source says in the panel."""
         other = (
-            f"the source's values are for d = {SOURCE_DIMENSION} and a test error of {panel.threshold:g}; these for "
-            f"d = {self.dimension} and {threshold:g}"
+            f"the source's values are for d = {SOURCE_DIMENSION} and a test error of {self.panel.threshold:g}; these "
+            f"for d = {self.settings.dimension} and {self.threshold:g}"
         )
         return [
-            need(seeds, FEWEST_RUNS, "runs per point"),
-            "" if same else other,
-            need(max(lengths), panel.largest, "is the largest N"),
+            need(self.seeds, FEWEST_RUNS, "runs per point"),
+            "" if self.same_task else other,
+            need(max(self.lengths), self.panel.largest, "is the largest N"),
         ]
 
+    def draw(
+        self,
+        axes: Axes,
+        trials: pl.DataFrame,
+        label: dict[str, str],
+        curve: Curve,
+        name: str,
+        *,
+        color: str,
+        published: Mapping[float, float],
+        **look: Any,
+    ) -> pl.DataFrame:
+        """Mean samples with their intervals, every run of this label as a thin line, the source's values as circles.
 
-# --- curves of samples ----------------------------------------------------------------------------------------
-
-
-def draw_samples(
-    axes: Axes,
-    rows: pl.DataFrame,
-    curve: Curve,
-    label: str,
-    *,
-    batch_size: int,
-    color: str,
-    published: Mapping[float, float] | None = None,
-    **look: Any,
-) -> None:
-    """Mean samples with their intervals, every run of `rows` as a thin line, the source's values as open circles."""
-    for run in groups(rows.sort("task.length"), "seed").values():
-        samples = run["convergence_time"].cast(pl.Float64).to_numpy() * batch_size
-        axes.ax.plot(run["task.length"], samples, color=color, linewidth=0.5, alpha=0.5)
-    axes.curve(curve, label, color=color, published=published, **look)
+        Returns the figure's data: the curve as rows, with the source's values (null where it has none).
+        """
+        for run in groups(trials.filter(**label).sort("task.length"), "seed").values():
+            samples = run["convergence_time"].cast(pl.Float64).to_numpy() * self.settings.batch_size
+            axes.ax.plot(run["task.length"], samples, color=color, linewidth=0.5, alpha=0.5)
+        axes.curve(curve, name, color=color, published=published, **look)
+        rows = curve.table("N").rename({"value": "mean", "trials": "runs"}).with_columns(pl.col("N").cast(pl.Int64))
+        known = pl.Series("published", [published.get(length) for length in rows["N"]], dtype=pl.Float64)
+        return rows.select(*(pl.lit(word).alias(column) for column, word in label.items()), pl.all(), known)
 
 
 def missed(table: pl.DataFrame) -> str:
@@ -205,18 +244,16 @@ def missed(table: pl.DataFrame) -> str:
     return f"all {total} runs reached it" if not count else f"{count} of {total} runs did not reach it"
 
 
-def samples_table(curve: Curve, published: Mapping[float, float], **labels: str) -> pl.DataFrame:
-    """The curve as rows, with the source's values (null where it has none)."""
-    rows = curve.table("N").rename({"value": "mean", "trials": "runs"}).with_columns(pl.col("N").cast(pl.Int64))
-    known = pl.Series("published", [published.get(length) for length in rows["N"]], dtype=pl.Float64)
-    return rows.select(*(pl.lit(word).alias(name) for name, word in labels.items()), pl.all(), known)
-
-
 # --- risks of networks ----------------------------------------------------------------------------------------
+
+
+def mean_risk(errors: np.ndarray) -> dict[str, float]:
+    """The mean error of test prompts and the deviation of one, as `least_over_networks` reads them."""
+    return {"risk": float(errors.mean()), "deviation": float(errors.std(ddof=1)) if len(errors) > 1 else 0.0}
 
 
 def least_over_networks(values: ArrayLike, deviations: ArrayLike, prompts: int) -> Estimate:
     """The least of several networks' values, each a mean over `prompts` test prompts with this deviation of one."""
     pairs = zip(np.asarray(values, float).tolist(), np.asarray(deviations, float).tolist(), strict=True)
-    found = [normal(*pair, prompts, sample=f"network {place}") for place, pair in enumerate(pairs)]
-    return minimum(found) if found else unknown_estimate("no network to look at")
+    networks = [normal(*pair, prompts, sample=f"network {place}") for place, pair in enumerate(pairs)]
+    return minimum(networks, nothing="no network to look at")

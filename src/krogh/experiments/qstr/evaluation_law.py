@@ -8,24 +8,17 @@ their sample complexities are compared in pairs. The published table must be hel
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
-from krogh.engine import Trials, sweep
-from krogh.experiments.qstr.common import (
-    ARCHITECTURES,
-    PANELS,
-    SOURCE_ARCHITECTURES,
-    OnlineSettings,
-    draw_samples,
-    missed,
-    samples_table,
-)
-from krogh.lab import Chart, Claims, Curve, Experiment, Figure, Tables, experiment, figures, setting
-from krogh.lab.curves import mean_samples
-from krogh.lab.estimate import Estimate, maximum, unknown_estimate
+from krogh.engine import Trials
+from krogh.experiments.qstr.common import ARCHITECTURES, PANELS, SOURCE_ARCHITECTURES, OnlineSettings, Plan, missed
+from krogh.lab import Claims, Curve, Experiment, Figure, Tables, experiment, figures, setting
+from krogh.lab.estimate import Estimate, maximum
 
 PANEL = PANELS["general"]
 LAWS = ("matched", "shared")
@@ -41,6 +34,10 @@ class Settings(OnlineSettings):
     seeds: int = setting(5, "runs per point", least=1)
     threshold: float = setting(PANEL.threshold, "test error to reach", above=0)
     check_every: int = setting(10, "steps between two checks", least=1)
+
+    def plan(self, law: str) -> Plan:
+        """The runs as this law judges them."""
+        return Plan(PANEL, self, self.architectures, self.lengths, self.seeds, self.threshold, self.check_every, law)
 
 
 @experiment("qstr/evaluation-law")
@@ -70,25 +67,13 @@ class EvaluationLaw(Experiment[Settings]):
     )
 
     def trials(self, settings: Settings) -> Iterator[Trials]:
-        for name in ARCHITECTURES:
-            for length in sorted(settings.lengths, reverse=True) if name in settings.architectures else ():
-                for law in LAWS:
-                    trial = settings.trial(
-                        name,
-                        length,
-                        PANEL.index_law,
-                        law,
-                        threshold=settings.threshold,
-                        check_every=settings.check_every,
-                    )
-                    label = {"architecture": name, "judged_on": law}
-                    yield from sweep(trial, seed=range(settings.seeds), label=label)
+        for name in (name for name in ARCHITECTURES if name in settings.architectures):
+            for length, law in itertools.product(sorted(settings.lengths, reverse=True), LAWS):
+                yield from settings.plan(law).runs(name, length, {"architecture": name, "judged_on": law})
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
-        settings, length = tables.settings, max(tables.settings.lengths)
-        say = say.about(
-            needs=settings.lacking(PANEL, seeds=settings.seeds, threshold=settings.threshold, lengths=settings.lengths)
-        )
+        length = max(tables.settings.lengths)
+        say = say.about(needs=tables.settings.plan("matched").lacking)
         for name, (matched, simple) in curves_of(tables).items():
             change = matched.at(length) / simple.at(length)
             head = f"At N = {length} the {ARCHITECTURES[name].label} judged on 1STR prompts needs"
@@ -125,11 +110,10 @@ class EvaluationLaw(Experiment[Settings]):
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
         settings, table, curves = tables.settings, tables["trials"], curves_of(tables)
-        chart = Chart(
+        chart = self.chart(
             "evaluation-law",
             self.title,
             headline="Samples to the threshold, judged on 1STR and on simple-1STR prompts",
-            source=self.source,
             columns=len(curves),
             width=3.6 * len(curves) + 1.2,
             height=3.9,
@@ -137,18 +121,15 @@ class EvaluationLaw(Experiment[Settings]):
         )
         data = []
         for name, by_law in curves.items():
-            axes = chart.panel(
-                title=ARCHITECTURES[name].label, x="sequence length N", log="xy", xticks=sorted(settings.lengths)
-            )
-            looks = [("1STR", ARCHITECTURES[name].color, "-"), ("simple-1STR", figures.MUTED, "--")]
-            for law, curve, (label, color, style) in zip(LAWS, by_law, looks, strict=True):
-                rows = table.filter(architecture=name, judged_on=law)
-                known = PANEL.samples(name) if law == "shared" else {}
-                draw_samples(
-                    axes, rows, curve, label, batch_size=settings.batch_size, color=color, published=known,
-                    linestyle=style,
-                )  # fmt: skip
-                data.append(samples_table(curve, known, architecture=name, judged_on=law))
+            title, color, ticks = ARCHITECTURES[name].label, ARCHITECTURES[name].color, sorted(settings.lengths)
+            axes = chart.panel(title=title, x="sequence length N", log="xy", xticks=ticks)
+            looks: list[tuple[str, dict[str, Any]]] = [
+                ("1STR", {"published": {}, "color": color, "linestyle": "-"}),
+                ("simple-1STR", {"published": PANEL.samples(name), "color": figures.MUTED, "linestyle": "--"}),
+            ]
+            for law, curve, (words, look) in zip(LAWS, by_law, looks, strict=True):
+                label = {"architecture": name, "judged_on": law}
+                data.append(settings.plan(law).draw(axes, table, label, curve, words, **look))
         chart[0].axes(y=f"samples n to test error {settings.threshold:g}")
         yield chart.figure(
             f"All are trained on 1STR, where each position names its own token; each of {settings.seeds} runs is "
@@ -164,22 +145,13 @@ def curves_of(tables: Tables[Settings]) -> dict[str, tuple[Curve, Curve]]:
 
     The sample of a point is its runs, under the same name for both laws: ratios are paired.
     """
-    settings = tables.settings
-    matched, simple = (
-        mean_samples(
-            tables["trials"].filter(judged_on=law),
-            x="task.length",
-            by="architecture",
-            batch_size=settings.batch_size,
-            budget=settings.steps(settings.check_every),
-        )
-        for law in LAWS
-    )
+    settings, trials = tables.settings, tables["trials"]
+    matched, simple = (settings.plan(law).curves(trials.filter(judged_on=law)) for law in LAWS)
     return {name: (matched[name], simple[name]) for name in settings.architectures}
 
 
 def worst_factor(curve: Curve, known: Mapping[float, float]) -> Estimate:
     """max over N of max(n/known, known/n), at the N that both have; infinite where one was not reached."""
     both = [(n, known[length]) for length, n in zip(curve.x, curve.y, strict=True) if length in known]
-    factors = [factor for n, given in both for factor in (n / given, given / n)]
-    return maximum(factors) if factors else unknown_estimate("no N is among the published ones")
+    factors = [factor for n, published in both for factor in (n / published, published / n)]
+    return maximum(factors, nothing="no N is among the published ones")

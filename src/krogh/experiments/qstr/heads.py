@@ -21,17 +21,14 @@ import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
 from krogh.engine.trial import VALIDATION
-from krogh.experiments.qstr.common import least_over_networks
-from krogh.lab import Chart, Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
+from krogh.experiments.qstr.common import least_over_networks, mean_risk, square_training, whole_budget
+from krogh.lab import Claims, Estimate, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
 from krogh.lab.estimate import mean, minimum, unknown_estimate
 from krogh.lab.experiment import Measures
-from krogh.models.token_attention import MergedAttention
-from krogh.tasks.codes import sign_codes
-from krogh.tasks.links import CentredSquareLink
-from krogh.tasks.token_regression import TokenRegression
+from krogh.models import MergedAttention
+from krogh.tasks import CentredSquareLink, TokenRegression, sign_codes
 from krogh.theory.tokens.limits import head_floor
-from krogh.training import Adam, Stopping, Training
-from krogh.training.regimes import Online
+from krogh.training import Adam, Online
 
 PROPOSED = "proposed; expected from Propositions 3 and 21"
 ALLOWED = 0.98
@@ -92,11 +89,8 @@ class Heads(Experiment[Settings]):
     keep_weights = True
 
     def trials(self, settings: Settings) -> Iterator[Trials]:
-        every = max(step for step in (500, 100, 50, 10, 1) if settings.budget % step == 0)
-        stopping = Stopping(
-            budget=settings.budget, error=0.0, check_every=every, validation=min(settings.prompts, 1000)
-        )
-        training = Training(Adam(settings.rate), Online(settings.batch_size), stopping, "square")
+        stopping = whole_budget(settings.budget, settings.prompts, longest=500)
+        training = square_training(Adam(settings.rate), Online(settings.batch_size), **stopping)
         task = task_of(settings)
         for kind, count in itertools.product(settings.attention, settings.heads):
             trial = Trial(task, MergedAttention(count, settings.hidden, kind == "separated"), training)
@@ -111,17 +105,16 @@ class Heads(Experiment[Settings]):
         for network in results.networks():
             assert isinstance(network.trial.model, MergedAttention)
             count = network.trial.model.heads
-            sizes = np.array([math.inf])
+            errors = np.array([math.inf])
             if network.final is not None:
-                sizes = np.asarray(_null_half_risk(network.trial, network.final, settings.prompts), np.float64)
+                errors = np.asarray(_null_half_errors(network.trial, network.final, settings.prompts), np.float64)
             floors = head_floor(settings.sparsity, settings.dimension, count)
             rows.append(
                 {
                     "attention": network.row["attention"],
                     "heads": count,
                     "seed": network.seed,
-                    "risk": float(sizes.mean()),
-                    "deviation": float(sizes.std(ddof=1)) if len(sizes) > 1 else 0.0,
+                    **mean_risk(errors),
                     "error": float(network.row["error"]),
                     **{name: floors[name] for name in FLOORS},
                 }
@@ -134,14 +127,13 @@ class Heads(Experiment[Settings]):
         for name, (kind, words, _) in FLOORS.items():
             if kind not in by_kind:
                 continue
-            bounded = by_kind[kind].filter(pl.col(name) > 0)
+            floor = by_kind[kind].filter(pl.col(name) > 0)[name]
+            bounded = by_kind[kind].filter(pl.col(name) > 0).select(pl.col("risk", "deviation") / floor)
             none = f"the floor {words} is 0 at every H of heads={settings.heads}"
             say(
                 name.replace("_", "-"),
                 f"With {KINDS[kind]}, no network's risk is below {words} (a sampling error of 2% is allowed).",
-                least_over_networks(
-                    bounded["risk"] / bounded[name], bounded["deviation"] / bounded[name], settings.prompts
-                ),
+                least_over_networks(bounded["risk"], bounded["deviation"], settings.prompts),
                 f"least over networks of risk / ({words})",
                 at_least=ALLOWED,
                 source_value=f"≥ {words}, for any weights",
@@ -158,19 +150,19 @@ class Heads(Experiment[Settings]):
         both = {1, q} <= set(by_heads)
         pairs = list(itertools.pairwise(by_heads))
         ends = "" if both else f"heads={settings.heads} lack H = 1 or H = q = {q}"
-        nothing = unknown_estimate(f"no two H up to q = {q}")
+        nothing = f"no two H up to q = {q}"
 
-        def over_seeds(differences: np.ndarray) -> Any:
+        def over_seeds(differences: np.ndarray) -> Estimate:
             """The mean over seeds; where a network diverged, nothing is known of it."""
             return mean(np.where(np.isfinite(differences), differences, math.inf), sample=kind)
 
         with np.errstate(invalid="ignore"):
             drops = [over_seeds(by_heads[low] - by_heads[high]) for low, high in pairs]
-            kept = over_seeds(by_heads[q] / by_heads[1]) if both and q > 1 else nothing
+            kept = over_seeds(by_heads[q] / by_heads[1]) if both and q > 1 else unknown_estimate(nothing)
         say(
             f"decreasing-{kind}",
             f"With {KINDS[kind]}, every further head lowers the risk, up to H = q = {q}.",
-            minimum(drops) if drops else nothing,
+            minimum(drops, nothing=nothing),
             "least difference of risk between neighbouring H ≤ q, mean over seeds",
             above=0.0,
             source_value="expected to decrease",
@@ -190,11 +182,10 @@ class Heads(Experiment[Settings]):
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
         settings, by_kind = tables.settings, groups(tables["risks"], "attention")
         q, d = settings.sparsity, settings.dimension
-        chart = Chart(
+        chart = self.chart(
             "heads",
             "Risk against the number of heads",
             headline="Fewer heads than relevant tokens leave a risk that no training removes",
-            source=self.source,
             columns=len(settings.attention),
             width=1.0 + 3.9 * len(settings.attention),
             sharey=True,
@@ -206,11 +197,7 @@ class Heads(Experiment[Settings]):
                 if of == kind:
                     floor = [head_floor(q, d, int(count))[name] for count in counts]
                     panel.line(counts, floor, words, color=color, width=1.3, key="legend")
-            risks = by_kind[kind].group_by("heads", maintain_order=True).agg(
-                low=pl.col("risk").min(), mean=pl.col("risk").mean(), high=pl.col("risk").max()
-            )  # fmt: skip
-            ends = (risks["low"], risks["mean"], risks["high"])
-            panel.band(risks["heads"], *ends, "trained", color=figures.BLUE, key="legend")
+            panel.ranges(by_kind[kind], "heads", "risk", "trained", color=figures.BLUE, key="legend")
             panel.legend(loc="upper right")
         chart[0].axes(y="risk on positions i ≥ N/2, halved", ylim=(0, None))
         yield chart.figure(
@@ -237,7 +224,7 @@ def task_of(settings: Settings) -> TokenRegression:
 
 
 @functools.partial(jax.jit, static_argnums=2)
-def _null_half_risk(trial: Trial, params: dict[str, jax.Array], prompts: int) -> jax.Array:
+def _null_half_errors(trial: Trial, params: dict[str, jax.Array], prompts: int) -> jax.Array:
     """(ŷ_i - y_i)²/2 of each test prompt, averaged over its positions i ≥ N/2; block by block, to spare memory."""
     task = trial.task
     assert isinstance(task, TokenRegression)

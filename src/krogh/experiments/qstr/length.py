@@ -15,15 +15,15 @@ import numpy as np
 import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
-from krogh.lab import Chart, Claims, Curve, Experiment, Figure, Tables, experiment, figures, need, setting, times_of
+from krogh.experiments.qstr.common import square_training
+from krogh.lab import Claims, Curve, Experiment, Figure, Tables, experiment, figures, need, setting, times_of
 from krogh.lab.curves import mean_samples
 from krogh.lab.fits import exponent
-from krogh.models.token_attention import MergedAttention
-from krogh.tasks.codes import ASSUMED_COHERENCE, sign_codes
-from krogh.tasks.links import LinearLink, Link, TwoLayerLink, unit_vector
-from krogh.tasks.token_regression import TokenRegression
-from krogh.training import Adam, Stopping, Training
-from krogh.training.regimes import Online
+from krogh.models import MergedAttention
+from krogh.tasks import LinearLink, TokenRegression, TwoLayerLink, sign_codes
+from krogh.tasks.codes import ASSUMED_COHERENCE
+from krogh.tasks.links import Link, unit_vector
+from krogh.training import Adam, Online
 
 CHECK_EVERY = 5
 LONG = 16
@@ -69,13 +69,14 @@ class Length(Experiment[Settings]):
     )
 
     def trials(self, settings: Settings) -> Iterator[Trials]:
-        stopping = Stopping(
+        training = square_training(
+            Adam(settings.rate),
+            Online(settings.batch_size),
             budget=settings.budget,
             error=settings.threshold,
             check_every=CHECK_EVERY,
             validation=settings.validation,
         )
-        training = Training(Adam(settings.rate), Online(settings.batch_size), stopping, "square")
         for q, length in itertools.product(settings.sparsities, settings.lengths):
             trial = Trial(task_of(settings, q, length), MergedAttention(q, settings.hidden), training)
             yield from sweep(trial, seed=range(settings.seeds))
@@ -104,22 +105,16 @@ class Length(Experiment[Settings]):
             )
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
-        settings, found = tables.settings, curves_of(tables)
+        settings, by_sparsity = tables.settings, curves_of(tables)
         headline = "Samples that the theory's Transformer needs"
-        chart = Chart(
-            "length", "Samples against the number of tokens", headline=headline, source=self.source, height=4.2
-        )
-        panel = chart.panel(
-            x="tokens N",
-            y=f"prompts until the test error is ≤ {settings.threshold:g}",
-            log="xy",
-            xticks=settings.lengths,
-        )
-        for q, curve in found.items():
+        chart = self.chart("length", "Samples against the number of tokens", headline=headline, height=4.2)
+        y = f"prompts until the test error is ≤ {settings.threshold:g}"
+        panel = chart.panel(x="tokens N", y=y, log="xy", xticks=settings.lengths)
+        for q, curve in by_sparsity.items():
             slope = exponent(curve.where(lambda length: length >= LONG)).value
             label = f"q = H = {q}" + ("" if math.isnan(slope) else f", slope {slope:.2f} from N = {LONG}")
             panel.curve(curve, label, side="above")
-        tops = [max(curve.reached.value) for curve in found.values() if len(curve.reached)]
+        tops = [max(curve.reached.value) for curve in by_sparsity.values() if len(curve.reached)]
         if tops:
             lengths = np.array(settings.lengths, float)
             guide = 0.45 * min(tops) * np.sqrt(lengths / lengths[-1])

@@ -22,34 +22,20 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from krogh.experiments.qstr.common import least_over_networks
-from krogh.lab import (
-    Chart,
-    Claims,
-    Estimate,
-    Experiment,
-    Figure,
-    Results,
-    Tables,
-    experiment,
-    figures,
-    groups,
-    need,
-    setting,
-)
+from krogh.experiments.qstr.common import least_over_networks, mean_risk
+from krogh.lab import Claims, Estimate, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
 from krogh.lab.curves import exact_curve
 from krogh.lab.estimate import exact, largest, mean
 from krogh.lab.experiment import Measures
 from krogh.lab.fits import exponent
 from krogh.networks.tokens.interpolator import Overfitting, token_interpolator
 from krogh.networks.tokens.storage import token_storage
-from krogh.theory.tokens.covering import parameter_norm, state_norms
-from krogh.theory.tokens.recurrent import norm_exponent, recurrent_width, sign_storage
+from krogh.theory.tokens.recurrent import norm_exponent, parameter_norm, recurrent_width, sign_storage, state_norms
 
 PROPOSED = "proposed; expected from Theorem 9"
 EXECUTED = 3
 """Overfitting networks per n that are executed on their prompts and on fresh ones; norms are taken of all."""
-FEWEST_SIZES, FEWEST_SEEDS = 3, 3
+FEWEST = 3  # n, N, sizes and draws of prompts that a slope needs
 MOST_READ = 10
 """Up to so many signs, all of them are read off all words."""
 
@@ -95,12 +81,12 @@ class NormCompetition(Experiment[Settings]):
         for samples, length, seed in itertools.product(settings.samples, settings.lengths, range(settings.seeds)):
             network = token_interpolator(samples, length, settings.dimension, depth=settings.depth, seed=seed)
             assert isinstance(network, Overfitting)
-            fitting.append((samples, length, seed, math.sqrt(network.squared_norm), network.separated))
+            draw = {"samples": samples, "length": length, "seed": seed}
+            fitting.append(draw | {"norm": math.sqrt(network.squared_norm), "separated": network.separated})
             if length == settings.lengths[0] and seed < EXECUTED:
-                executed.append({"samples": samples, "seed": seed, **_executed(network, settings.prompts)})
-        columns = ["samples", "length", "seed", "norm", "separated"]
+                executed.append({"samples": samples, "seed": seed, **_execution(network, settings.prompts)})
         return {
-            "fitting": pl.DataFrame(fitting, schema=columns, orient="row"),
+            "fitting": pl.DataFrame(fitting),
             "executed": pl.DataFrame(executed),
             "storing": pl.DataFrame([_storing(length, settings.dimension) for length in settings.lengths]),
             "signs": pl.DataFrame([_signs(count) for count in settings.signs]),
@@ -118,13 +104,10 @@ class NormCompetition(Experiment[Settings]):
             at_most=1.0,
             source_value="exact",
         )
-        enough = say.about(
-            needs=[
-                need(len(settings.samples), FEWEST_SIZES, "n"),
-                need(len(settings.lengths), FEWEST_SIZES, "N"),
-                need(settings.seeds, FEWEST_SEEDS, "draws of prompts"),
-            ]
+        sizes = (
+            need(len(getattr(settings, name)), FEWEST, word) for name, word in (("samples", "n"), ("lengths", "N"))
         )
+        enough = say.about(needs=[*sizes, need(settings.seeds, FEWEST, "draws of prompts")])
         best = 1 - 1 / settings.lengths[0] ** 2
         enough(
             "overfitting-fails",
@@ -149,10 +132,7 @@ class NormCompetition(Experiment[Settings]):
             above=0.0,
             source="qSTR paper, Proposition 8, norm half",
             source_value="bounded (printed)",
-            needs=[
-                need(len(signs), FEWEST_SIZES, "sizes"),
-                "" if signs["read"].all() else "not every sign was read off",
-            ],
+            needs=[need(len(signs), FEWEST, "sizes"), "" if signs["read"].all() else "not every sign was read off"],
         )
 
     def _norms(self, tables: Tables[Settings], say: Claims) -> None:
@@ -208,29 +188,25 @@ class NormCompetition(Experiment[Settings]):
         )
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
-        return [self._competition(tables), _floor(tables["signs"])]
+        yield self._competition(tables)
+        yield self._sign_storage(tables["signs"])
 
     def _competition(self, tables: Tables[Settings]) -> Figure:
         settings, fitting, storing = tables.settings, tables["fitting"], tables["storing"]
-        chart = Chart(
+        chart = self.chart(
             "norm-competition",
             "The norm of fitting and the norm of storing",
             headline="Fitting costs the same at every length; storing costs more the longer the prompt",
-            source=self.source,
             columns=2,
             width=8.6,
             sharey=True,
         )
         lengths = storing["length"].to_list()
-        left = chart.panel(title="fitting n labels, ‖vec Θ‖", x="fitted prompts n", y="norm of the network", log="xy",
-                           xticks=settings.samples)  # fmt: skip
+        left = chart.panel(title="fitting n labels, ‖vec Θ‖", x="fitted prompts n", log="xy", xticks=settings.samples)
+        left.axes(y="norm of the network")
         right = chart.panel(title="storing N labels (one network)", x="tokens N", log="xy", xticks=lengths)
-        norm = pl.col("norm")
         for length, rows in groups(fitting, "length").items():
-            over = rows.group_by("samples", maintain_order=True).agg(
-                low=norm.min(), middle=norm.log().mean().exp(), high=norm.max()
-            )
-            left.band(over["samples"], over["low"], over["middle"], over["high"], f"N = {length}", key="legend")
+            left.ranges(rows, "samples", "norm", f"N = {length}", middle=lambda y: y.log().mean().exp(), key="legend")
         middle = math.exp(np.log(fitting["norm"]).mean() - 1.5 * np.log(fitting["samples"]).mean())
         guide = middle * np.array(settings.samples, float) ** 1.5
         left.line(settings.samples, guide, "n^1.5", color=figures.BLACK, width=1.1, key="legend")
@@ -250,51 +226,54 @@ class NormCompetition(Experiment[Settings]):
             pl.concat(data, how="diagonal_relaxed"),
         )
 
+    def _sign_storage(self, signs: pl.DataFrame) -> Figure:
+        chart = self.chart(
+            "sign-storage",
+            "What unit states can keep",
+            headline="States of norm 1 keep N signs, read off with a bounded slope",
+            source="against the norm half of Proposition 8 of the qSTR paper",
+            width=6.0,
+            height=3.8,
+        )
+        panel = chart.panel(x="signs N", y="value", xticks=signs["length"].to_list())
+        ratio = "N/(L²‖U‖² ln(1+d_h)),\nbounded if the\nprinted floor held"
+        looks = (("lipschitz", "slope L", figures.BLUE, "o"), ("ratio", ratio, figures.VERMILLION, "s"))
+        for column, words, color, marker in looks:
+            look: dict[str, Any] = {"style": "-", "width": 1.7, "marker": marker, "markersize": 4.5}
+            panel.line(signs["length"], signs[column], words, color=color, **look)
+        panel.axes(ylim=(0, None))
+        return chart.figure(
+            "Words of a random linear code of rate 1/4 as states of norm 1 (U = I, d_h = 4N); L is the slope with "
+            "which every sign can be read off any of the 2^N words. The printed proposition bounds the red ratio by a "
+            "constant.",
+            signs,
+        )
 
-# --- what is measured -----------------------------------------------------------------------------------------
 
-
-def _executed(network: Overfitting, prompts: int) -> dict[str, float]:
+def _execution(network: Overfitting, prompts: int) -> dict[str, float]:
     """The network on the prompts that it fits, and its risk on fresh ones."""
-    checked = network.check()
     x, _, truth, _ = network.task.decode(network.task.draw(jax.random.key(1), prompts))
-    errors = ((network.outputs(np.asarray(x)) - np.asarray(truth, np.float64)) ** 2).mean(axis=1)
-    deviation = float(errors.std(ddof=1)) if prompts > 1 else 0.0
-    return {
-        "largest_error": checked.largest_error,
-        "tolerance": network.tolerance,
-        "risk": float(errors.mean()),
-        "deviation": deviation,
-    }
+    errors = ((network.run(np.asarray(x)) - np.asarray(truth, np.float64)) ** 2).mean(axis=1)
+    return {"largest_error": network.check().largest_error, "tolerance": network.tolerance, **mean_risk(errors)}
 
 
 def _storing(length: int, dimension: int) -> dict[str, float]:
     """Norms of the storing network whose states have norm at most 1."""
-    params = token_storage(length, dimension, model="lipschitz").params
+    params = token_storage(length, dimension, model="lipschitz").parameters
     norms = state_norms(np.hstack([params["U_forward"], params["U_backward"]]), [params["W2"]], length)
-    return {
-        "length": length,
-        "norm": parameter_norm(params),
-        "state_norm": norms.state,
-        "lipschitz": norms.lipschitz,
-        "width": length,
-    }
+    sizes = {"norm": parameter_norm(params), "state_norm": norms.state, "lipschitz": norms.lipschitz}
+    return {"length": length, **sizes, "width": length}
 
 
 def _signs(count: int) -> dict[str, Any]:
     """N signs in unit states: slope of the read-out, and the ratio that the printed proposition bounds."""
-    stored = sign_storage(count)
-    width = stored.states.shape[1]
+    storage = sign_storage(count)
+    width = storage.states.shape[1]
     read = count > MOST_READ or all(
-        np.allclose(stored.read(stored.states, place), stored.signs[:, place], atol=1e-6) for place in range(count)
+        np.allclose(storage.read(storage.states, place), storage.signs[:, place], atol=1e-6) for place in range(count)
     )
-    return {
-        "length": count,
-        "width": width,
-        "lipschitz": stored.lipschitz,
-        "ratio": recurrent_width(count, width, 1.0, stored.lipschitz, variant="printed")["norm_ratio"],
-        "read": read,
-    }
+    ratio = recurrent_width(count, width, 1.0, storage.lipschitz, variant="printed")["norm_ratio"]
+    return {"length": count, "width": width, "lipschitz": storage.lipschitz, "ratio": ratio, "read": read}
 
 
 def power_of(x: ArrayLike, y: ArrayLike) -> Estimate:
@@ -325,27 +304,3 @@ def crossing_samples(fitting: pl.DataFrame, storing: pl.DataFrame) -> np.ndarray
     if rise <= 0:
         return np.full(len(storing), np.inf)
     return np.exp((np.log(storing["norm"].to_numpy()) - start) / rise)
-
-
-def _floor(signs: pl.DataFrame) -> Figure:
-    chart = Chart(
-        "sign-storage",
-        "What unit states can keep",
-        headline="States of norm 1 keep N signs, read off with a bounded slope",
-        source="against the norm half of Proposition 8 of the qSTR paper",
-        width=6.0,
-        height=3.8,
-    )
-    panel = chart.panel(x="signs N", y="value", xticks=signs["length"].to_list())
-    ratio = "N/(L²‖U‖² ln(1+d_h)),\nbounded if the\nprinted floor held"
-    looks = (("lipschitz", "slope L", figures.BLUE, "o"), ("ratio", ratio, figures.VERMILLION, "s"))
-    for column, words, color, marker in looks:
-        panel.line(
-            signs["length"], signs[column], words, color=color, style="-", width=1.7, marker=marker, markersize=4.5
-        )
-    panel.axes(ylim=(0, None))
-    return chart.figure(
-        "Words of a random linear code of rate 1/4 as states of norm 1 (U = I, d_h = 4N); L is the slope with which "
-        "every sign can be read off any of the 2^N words. The printed proposition bounds the red ratio by a constant.",
-        signs,
-    )

@@ -15,29 +15,14 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
-from krogh.experiments.qstr.common import MEANINGS, TASKS, retrieval
-from krogh.lab import (
-    Chart,
-    Claims,
-    Curve,
-    Estimate,
-    Experiment,
-    Figure,
-    Results,
-    Tables,
-    curves,
-    experiment,
-    figures,
-    groups,
-    need,
-    setting,
-)
-from krogh.lab.charts import Panel
+from krogh.experiments.qstr.common import MEANINGS, TASKS, retrieval, square_training
+from krogh.lab import Claims, Curve, Experiment, Figure, Results, Tables, curves, experiment, groups, need, setting
+from krogh.lab.estimate import Estimate
 from krogh.lab.experiment import Measures
+from krogh.lab.figures import BLUE, MUTED, VERMILLION
 from krogh.lab.fits import exponent
-from krogh.models.recurrent import Recurrent
-from krogh.training import Adam, Stopping, Training
-from krogh.training.regimes import Online
+from krogh.models import Recurrent
+from krogh.training import Adam, Online
 
 CHECK_EVERY = 100
 FEWEST_LENGTHS = 3
@@ -89,14 +74,15 @@ class RecurrentWidth(Experiment[Settings]):
     )
 
     def trials(self, settings: Settings) -> Iterator[Trials]:
-        stopping = Stopping(
+        training = square_training(
+            Adam(settings.rate),
+            Online(settings.batch_size),
             budget=settings.budget,
             error=settings.target,
             check_every=CHECK_EVERY,
             validation=settings.validation,
             early=False,
         )
-        training = Training(Adam(settings.rate), Online(settings.batch_size), stopping, "square")
         for law, length in itertools.product(settings.laws, settings.lengths):
             task = retrieval(length, settings.dimension, law)
             for hidden in settings.hiddens:
@@ -117,7 +103,7 @@ class RecurrentWidth(Experiment[Settings]):
         return {"errors": errors, "widths": pl.DataFrame(widths, schema=names, orient="row")}
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
-        settings, found = tables.settings, widths_of(tables)
+        settings, by_law = tables.settings, widths_of(tables)
         statistic = "slope of ln(width needed) on ln N, medians over seeds"
         say = say.about(
             source="proposed; expected from Proposition 8 and Theorem 7",
@@ -127,14 +113,14 @@ class RecurrentWidth(Experiment[Settings]):
             ],
         )
         for law in settings.laws:
-            curve = found[law]
-            shown = ", ".join(f"{h.value:.3g} at N = {length:g}" for length, h in zip(curve.x, curve.y, strict=True))
+            curve = by_law[law]
+            widths = ", ".join(f"{h.value:.3g} at N = {length:g}" for length, h in zip(curve.x, curve.y, strict=True))
             head = f"{TASKS[law]} ({MEANINGS[law]}): the width needed for an error of {settings.target:g}"
             if law == "independent":
                 # A smallest width that does already makes the slope too small, not too large.
                 say(
                     "width-grows",
-                    f"{head} grows about linearly with N ({shown}).",
+                    f"{head} grows about linearly with N ({widths}).",
                     exponent(curve),
                     statistic,
                     at_least=0.8,
@@ -146,7 +132,7 @@ class RecurrentWidth(Experiment[Settings]):
                 open_below = f"the smallest width, {smallest}, already does somewhere: the slope is open"
                 say(
                     "width-constant",
-                    f"{head} does not depend on N ({shown}).",
+                    f"{head} does not depend on N ({widths}).",
                     exponent(curve),
                     statistic,
                     at_most=0.2,
@@ -155,39 +141,33 @@ class RecurrentWidth(Experiment[Settings]):
                 )
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
-        settings, found = tables.settings, widths_of(tables)
-        chart = Chart(
+        settings, by_law = tables.settings, widths_of(tables)
+        chart = self.chart(
             "recurrent-width",
             "Final error against width, and the width needed",
             headline="The width that training needs, when positions ask for their own tokens and when they share one",
-            source=self.source,
             columns=1 + len(settings.laws),
             width=3.0 + 3.4 * len(settings.laws),
         )
         for law in settings.laws:
             panel = chart.panel(
-                title=TASKS[law],
-                x="units per token, h/N",
-                y="final mean squared error",
-                log="x",
-                base=2,
-                ylim=(0, 1.15),
+                title=TASKS[law], x="units per token, h/N", y="final mean squared error", log="x", base=2
             )
+            panel.axes(ylim=(0, 1.15))
             for length, rows in groups(tables["errors"].filter(law=law), "length").items():
-                error = pl.col("error")
-                runs = rows.group_by("hidden", maintain_order=True).agg(
-                    low=error.min(), mean=error.mean(), high=error.max()
+                panel.ranges(
+                    rows.with_columns(pl.col("hidden") / length), "hidden", "error", f"N = {length}", key="legend"
                 )
-                ends = (runs["low"], runs["mean"], runs["high"])
-                panel.band(runs["hidden"] / length, *ends, f"N = {length}", key="legend")
             panel.reference(settings.target, f"error {settings.target:g}")
             panel.legend(loc="upper right")
         lengths = [float(length) for length in settings.lengths]
         panel = chart.panel(title="width needed", x="tokens N", log="xy", xticks=lengths, yticks=settings.hiddens)
         panel.axes(y=f"width needed for error {settings.target:g}")
-        for color, law in zip((figures.BLUE, figures.VERMILLION), settings.laws, strict=False):
-            _draw_widths(panel, found[law], tables["widths"].filter(law=law), TASKS[law], color)
-        panel.line(lengths, lengths, "h = N", color=figures.MUTED, width=1.1)
+        for color, law in zip((BLUE, VERMILLION), settings.laws, strict=False):
+            seeds = tables["widths"].filter(law=law).group_by("length").agg(low=pl.min("width"), high=pl.max("width"))
+            low, high = seeds.sort("length").select("low", "high")
+            panel.band(by_law[law].x, low, by_law[law].value, high, TASKS[law], color=color)
+        panel.line(lengths, lengths, "h = N", color=MUTED, width=1.1)
         yield chart.figure(
             f"Bidirectional {settings.cell.upper()} networks of h units per direction after {settings.budget:,} steps "
             f"on fresh batches of {settings.batch_size}; d = {settings.dimension}. 1STR: each position names its own "
@@ -220,14 +200,9 @@ def widths_of(tables: Tables[Settings]) -> dict[str, Curve]:
     A width that a seed needs rests on a network of every width.
     """
     sizes = tables.settings.hiddens
-    found = curves(tables["widths"], by="law", x="length", y="width", horizon=float(max(sizes)))
+    by_law = curves(tables["widths"], by="law", x="length", y="width", horizon=float(max(sizes)))
 
     def of_networks(width: Estimate) -> Estimate:
         return replace(width, samples={name: seeds * len(sizes) for name, seeds in width.samples.items()})
 
-    return {law: Curve(curve.x, tuple(map(of_networks, curve.y))) for law, curve in found.items()}
-
-
-def _draw_widths(panel: Panel, curve: Curve, widths: pl.DataFrame, label: str, color: str) -> None:
-    ends = widths.group_by("length").agg(low=pl.col("width").min(), high=pl.col("width").max()).sort("length")
-    panel.band(curve.x, ends["low"], curve.value, ends["high"], label, color=color)
+    return {law: Curve(curve.x, tuple(map(of_networks, curve.y))) for law, curve in by_law.items()}

@@ -19,24 +19,20 @@ from typing import Any, Literal
 
 import polars as pl
 
-from krogh.engine import Trials, sweep
+from krogh.engine import Trials
 from krogh.experiments.qstr.common import (
     ARCHITECTURES,
     MEANINGS,
     PANELS,
     SOURCE_ARCHITECTURES,
-    SOURCE_DIMENSION,
     SOURCE_HIDDEN,
     OnlineSettings,
-    Panel,
-    draw_samples,
+    Plan,
     missed,
     retrieval,
-    samples_table,
 )
-from krogh.lab import Chart, Claims, Curve, Experiment, Figure, Tables, experiment, setting
+from krogh.lab import Chart, Claims, Curve, Estimate, Experiment, Figure, Tables, experiment, setting
 from krogh.lab.charts import Panel as Axes
-from krogh.lab.curves import mean_samples
 from krogh.lab.fits import exponent
 from krogh.theory.tokens.limits import feedforward_floor
 from krogh.theory.tokens.transformer import transformer_samples
@@ -78,62 +74,21 @@ class Settings(OnlineSettings):
         "matched", "prompts that the general panel is judged on: its own, or simple-1STR as in the public code"
     )
 
-
-@dataclass(frozen=True)
-class Plan:
-    """What a panel trains at given settings."""
-
-    name: str
-    panel: Panel
-    settings: Settings
-    architectures: tuple[str, ...]
-    lengths: tuple[int, ...]
-    seeds: int
-    threshold: float
-    check_every: int
-    evaluation: str
+    @property
+    def plans(self) -> dict[str, Plan]:
+        """The runs of each panel. Prompts of simple-1STR are what the other law would judge on as well."""
+        plans = {}
+        for name in self.panels:
+            head, evaluation = ("", self.evaluation) if name == "general" else ("simple_", "matched")
+            architectures, lengths, seeds, threshold, every = (getattr(self, head + word) for word in OWN)
+            lengths = tuple(sorted(lengths))
+            plans[name] = Plan(PANELS[name], self, architectures, lengths, seeds, threshold, every, evaluation)
+        return plans
 
     def noun(self, architecture: str) -> str:
         """What was trained, in a sentence."""
-        named = {"recurrent": f"GRU of {self.settings.hidden} units", "feedforward": "feedforward network"}
-        return named.get(architecture, ARCHITECTURES[architecture].label)
-
-    @property
-    def same_network(self) -> bool:
-        """Whether the recurrent network is the source's."""
-        return self.settings.hidden == SOURCE_HIDDEN
-
-    @property
-    def same_task(self) -> bool:
-        """Whether the source's values are of these tokens and this test error."""
-        return self.settings.dimension == SOURCE_DIMENSION and self.threshold == self.panel.threshold
-
-
-def plans_of(settings: Settings) -> list[Plan]:
-    """The panels that are trained."""
-    plans = []
-    for name in settings.panels:
-        head = "" if name == "general" else "simple_"
-        architectures, lengths, seeds, threshold, every = (getattr(settings, head + word) for word in OWN)
-        # Prompts of simple-1STR are what the other law would judge on as well.
-        evaluation = settings.evaluation if name == "general" else "matched"
-        plans.append(
-            Plan(name, PANELS[name], settings, architectures, tuple(sorted(lengths)), seeds, threshold, every,
-                 evaluation)
-        )  # fmt: skip
-    return plans
-
-
-def curves_of(table: pl.DataFrame, plan: Plan) -> dict[str, Curve]:
-    """The mean samples of every architecture of a panel, against N."""
-    found = mean_samples(
-        table.filter(panel=plan.name),
-        x="task.length",
-        by=("panel", "architecture"),
-        batch_size=plan.settings.batch_size,
-        budget=plan.settings.steps(plan.check_every),
-    )
-    return {name: found[plan.name, name] for name in plan.architectures}
+        nouns = {"recurrent": f"GRU of {self.hidden} units", "feedforward": "feedforward network"}
+        return nouns.get(architecture, ARCHITECTURES[architecture].label)
 
 
 @experiment("qstr/sample-complexity")
@@ -185,29 +140,16 @@ class SampleComplexity(Experiment[Settings]):
     )
 
     def trials(self, settings: Settings) -> Iterator[Trials]:
-        plans = plans_of(settings)
-        longest_first = sorted(
-            ((length, plan) for plan in plans for length in plan.lengths), key=lambda piece: -piece[0]
-        )
+        points = [(length, panel) for panel, plan in settings.plans.items() for length in plan.lengths]
         for name in ARCHITECTURES:
-            for length, plan in longest_first:
-                if name not in plan.architectures:
-                    continue
-                trial = settings.trial(
-                    name,
-                    length,
-                    plan.panel.index_law,
-                    plan.evaluation,
-                    threshold=plan.threshold,
-                    check_every=plan.check_every,
-                )
-                label = {"panel": plan.name, "architecture": name}
-                yield from sweep(trial, seed=range(plan.seeds), label=label)
+            for length, panel in sorted(points, key=lambda point: -point[0]):
+                if name in settings.plans[panel].architectures:
+                    yield from settings.plans[panel].runs(name, length, {"panel": panel, "architecture": name})
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
-        for plan in plans_of(tables.settings):
-            panel = PanelClaims(plan, curves_of(tables["trials"], plan), say)
-            if plan.name == "general":
+        for name in tables.settings.panels:
+            panel = PanelClaims(name, tables, say)
+            if name == "general":
                 panel.ratio("feedforward", "transformer", at_least=3.0)
                 panel.ratio("recurrent", "transformer", at_least=2.5)
                 panel.ratio("feedforward", "recurrent", above=1.0)
@@ -218,45 +160,44 @@ class SampleComplexity(Experiment[Settings]):
                 panel.ratio("feedforward", "recurrent", at_least=2.5)
                 panel.growth("feedforward", at_least=1.8)
                 panel.growth("transformer", at_most=1.6)
-                if plan.same_network:
+                if panel.same_network:
                     panel.ratio("recurrent", "transformer", between=(0.6, 1.8))
                     panel.growth("recurrent", at_most=1.6)
                 else:
                     panel.outgrown("feedforward", "recurrent")
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
-        settings, table, plans = tables.settings, tables["trials"], plans_of(tables.settings)
+        settings, plans = tables.settings, tables.settings.plans
         size: dict[str, Any] = {"columns": len(plans), "width": 4.9 * len(plans) + 0.6, "height": 4.2}
-        chart = Chart(
+        chart = self.chart(
             "sample-complexity",
             "Samples needed to retrieve the token that a position names, against the length of the prompt",
-            source=self.source,
             **size,
         )
-        data = [_draw_panel(chart, plan, table) for plan in plans]
-        told = [
+        data = [_draw_panel(chart, name, tables) for name in plans]
+        panels = [
             f"{plan.panel.task} ({MEANINGS[plan.panel.index_law]}): test error {plan.threshold:g}, {plan.seeds} runs, "
             f"a check every {plan.check_every} steps, judged on "
             f"{'simple-1STR prompts' if plan.evaluation == 'shared' else 'prompts of the same kind'}; "
-            f"{missed(table.filter(panel=plan.name))}"
-            for plan in plans
+            f"{missed(tables['trials'].filter(panel=name))}"
+            for name, plan in plans.items()
         ]
         yield chart.figure(
             f"Sample complexity: mean number of prompts until the test error is at most the threshold, with 95% "
             f"intervals (Student's t of logarithms); thin lines are runs, open circles the source's means. The GRU, a "
             f"gated recurrent network, has {settings.hidden} units per direction, the source's {SOURCE_HIDDEN}; the "
-            f"source's panel (a) is judged on simple-1STR prompts. {'. '.join(told)}. Budget {settings.budget:,} "
+            f"source's panel (a) is judged on simple-1STR prompts. {'. '.join(panels)}. Budget {settings.budget:,} "
             f"samples.",
             pl.concat(data),
         )
-        beside = Chart(
+        beside = self.chart(
             "theory",
             "Measured samples lie far above the floors",
             headline="Samples needed, and what the theory says of them",
             source="qSTR paper, Theorems 6 and 10",
             **size,
         )
-        bounds = [_draw_theory(beside, plan, curves_of(table, plan)) for plan in plans]
+        bounds = [_draw_theory(beside, name, tables) for name in plans]
         yield beside.figure(
             "The means on logarithmic axes. Dotted: floors, as many samples as unknowns, q·d, and by Theorem 6 "
             "(1 - threshold)·N·d for a feedforward network. Dashed: Theorem 10 for the Transformer, which hides its "
@@ -275,18 +216,16 @@ class PanelClaims:
     that compares it asks for the order alone, a ratio above 1, and says that it is ours.
     """
 
-    def __init__(self, plan: Plan, curves: dict[str, Curve], say: Claims):
-        panel = plan.panel
-        self.plan, self.curves = plan, curves
-        self.say = say.about(
-            f"{plan.name}-",
-            f"{panel.task} ({MEANINGS[panel.index_law]}): ",
-            source=panel.source,
-            needs=plan.settings.lacking(panel, seeds=plan.seeds, threshold=plan.threshold, lengths=plan.lengths),
-        )
-        self.long = [length for length in plan.lengths if length >= panel.smallest]
+    def __init__(self, name: str, tables: Tables[Settings], say: Claims):
+        self.noun, self.same_network = tables.settings.noun, tables.settings.hidden == SOURCE_HIDDEN
+        self.plan, self.curves = tables.settings.plans[name], curves_of(tables, name)
+        self.panel = panel = self.plan.panel
+        head = f"{panel.task} ({MEANINGS[panel.index_law]}): "
+        self.say = say.about(f"{name}-", head, source=panel.source, needs=self.plan.lacking)
+        self.long = [length for length in self.plan.lengths if length >= panel.smallest]
+        self.ends = (self.long or self.plan.lengths)[0], self.plan.lengths[-1]
         ends = f"{self.long[0]}–{self.long[-1]}" if self.long else "none"
-        whole = len(self.long) >= 2 and plan.lengths[0] <= panel.smallest
+        whole = len(self.long) >= 2 and self.plan.lengths[0] <= panel.smallest
         self.range = "" if whole else f"growth is judged from N = {panel.smallest} on; lengths here are {ends}"
         self.over = f"N = {ends}"
 
@@ -294,14 +233,14 @@ class PanelClaims:
         """n(over)/n(under) at the largest N."""
         if not {over, under} <= set(self.curves):
             return
-        length, known = self.plan.lengths[-1], [self.plan.panel.samples(one) for one in (over, under)]
-        at = length if length in known[0] else self.plan.panel.largest
-        ours = "recurrent" in (over, under) and not self.plan.same_network
+        length, known = self.plan.lengths[-1], [self.panel.samples(one) for one in (over, under)]
+        at = length if length in known[0] else self.panel.largest
+        ours = "recurrent" in (over, under) and not self.same_network
         bound = {"above": 1.0} if ours else bound
         words = "more samples than" if bound == {"above": 1.0} else f"{_factor(bound)} as many samples as"
         self.say(
             f"{over}-over-{under}",
-            f"at N = {length} the {self.plan.noun(over)} needs {words} the {self.plan.noun(under)}.",
+            f"at N = {length} the {self.noun(over)} needs {words} the {self.noun(under)}.",
             self.curves[over].at(length) / self.curves[under].at(length),
             f"n({over}) / n({under}) at N = {length}",
             **bound,
@@ -312,15 +251,15 @@ class PanelClaims:
         """The growth exponent over the source's range of N."""
         if architecture not in self.curves:
             return
-        known, panel = self.plan.panel.exponent(architecture), self.plan.panel
+        known = self.panel.exponent(architecture)
         self.say(
             f"{architecture}-growth",
-            f"for {self.over} the samples of the {self.plan.noun(architecture)} grow as a power of N that is "
+            f"for {self.over} the samples of the {self.noun(architecture)} grow as a power of N that is "
             f"{_factor(bound).removesuffix(' times')}.",
             exponent(self.curves[architecture].only(self.long)),
             f"slope of ln n on ln N, {self.over}",
             needs=[self.range],
-            source_value=f"{known:.2f} over N = {panel.smallest}–{panel.largest}",
+            source_value=f"{known:.2f} over N = {self.panel.smallest}–{self.panel.largest}",
             **bound,
         )
 
@@ -328,10 +267,10 @@ class PanelClaims:
         """n at the largest N over n at the smallest of the source's range."""
         if architecture not in self.curves:
             return
-        first, last = self._ends()
+        first, last = self.ends
         self.say(
             f"{architecture}-growth",
-            f"from N = {first} to {last} the samples of the {self.plan.noun(architecture)} grow to {_factor(bound)} as "
+            f"from N = {first} to {last} the samples of the {self.noun(architecture)} grow to {_factor(bound)} as "
             "many.",
             self._grown(architecture),
             f"n({last}) / n({first})",
@@ -344,12 +283,12 @@ class PanelClaims:
         """The growth of one over the growth of the other, of a network that is not the source's."""
         if not {over, under} <= set(self.curves):
             return
-        first, last = self._ends()
+        first, last = self.ends
         both = " and ".join(f"{self._published_growth(one)} ({one})" for one in (under, over))
         self.say(
             f"{under}-grows-less",
-            f"from N = {first} to {last} the samples of the {self.plan.noun(under)} grow by a smaller factor than "
-            f"those of the {self.plan.noun(over)}.",
+            f"from N = {first} to {last} the samples of the {self.noun(under)} grow by a smaller factor than those of "
+            f"the {self.noun(over)}.",
             self._grown(over) / self._grown(under),
             f"n({over}) at N = {last} over N = {first} / the same of n({under})",
             above=1.0,
@@ -357,26 +296,19 @@ class PanelClaims:
             **self._origin(both, True),
         )
 
-    def _ends(self) -> tuple[int, int]:
-        lengths = self.long or self.plan.lengths
-        return lengths[0], lengths[-1]
-
-    def _grown(self, architecture: str) -> Any:
-        first, last = self._ends()
-        curve = self.curves[architecture]
-        return curve.at(last) / curve.at(first)
+    def _grown(self, architecture: str) -> Estimate:
+        first, last = self.ends
+        return self.curves[architecture].at(last) / self.curves[architecture].at(first)
 
     def _published_growth(self, architecture: str) -> str:
-        panel = self.plan.panel
-        known = panel.samples(architecture)
-        factor = known[panel.largest] / known[panel.smallest]
-        return f"{factor:.2g} from N = {panel.smallest} to {panel.largest}"
+        known, (first, last) = self.panel.samples(architecture), (self.panel.smallest, self.panel.largest)
+        return f"{known[last] / known[first]:.2g} from N = {first} to {last}"
 
     def _origin(self, source_value: str, ours: bool) -> dict[str, str]:
         """Whose claim it is, and what the source has beside it."""
         if not ours:
             return {"source_value": source_value}
-        source = f"ours, for this network; the order is that of {self.plan.panel.source}"
+        source = f"ours, for this network; the order is that of {self.panel.source}"
         return {"source": source, "source_value": f"{source_value}, with {SOURCE_HIDDEN} units"}
 
 
@@ -389,31 +321,39 @@ def _factor(bound: dict[str, Any]) -> str:
 # --- how it looks ---------------------------------------------------------------------------------------------
 
 
-def _draw_panel(chart: Chart, plan: Plan, table: pl.DataFrame) -> pl.DataFrame:
+def curves_of(tables: Tables[Settings], panel: str) -> dict[str, Curve]:
+    """The mean samples of every architecture of a panel, against N."""
+    plan = tables.settings.plans[panel]
+    samples = plan.curves(tables["trials"].filter(panel=panel), by=("panel", "architecture"))
+    return {name: samples[panel, name] for name in plan.architectures}
+
+
+def _draw_panel(chart: Chart, panel: str, tables: Tables[Settings]) -> pl.DataFrame:
     """A panel of Figure 1 on the source's linear axes; returns its data."""
     from matplotlib.ticker import FuncFormatter
 
-    own, batch_size, data = table.filter(panel=plan.name), plan.settings.batch_size, []
-    axes = _axes(chart, plan, f"thousand samples to test error {plan.threshold:g}", xticks=plan.lengths)
-    for name, curve in curves_of(table, plan).items():
+    settings, plan, data = tables.settings, tables.settings.plans[panel], []
+    axes = _axes(chart, plan, f"thousand samples to test error {plan.threshold:g}")
+    for name, curve in curves_of(tables, panel).items():
         known, drawn = plan.panel.samples(name) if plan.same_task else {}, ARCHITECTURES[name]
-        rows = own.filter(architecture=name)
-        label = plan.noun(name) if name == "recurrent" else drawn.label
-        draw_samples(axes, rows, curve, label, batch_size=batch_size, color=drawn.color, published=known)
-        data.append(samples_table(curve, known, panel=plan.name, architecture=name))
+        words, label = (
+            settings.noun(name) if name == "recurrent" else drawn.label,
+            {"panel": panel, "architecture": name},
+        )
+        data.append(plan.draw(axes, tables["trials"], label, curve, words, color=drawn.color, published=known))
     # What was not reached is known to lie beyond the budget, which must not flatten what was.
-    highest = own["convergence_time"].max() or plan.settings.steps(plan.check_every)
-    axes.ax.set_ylim(0, 1.08 * float(highest) * batch_size)  # type: ignore[arg-type]
+    highest: Any = tables["trials"].filter(panel=panel)["convergence_time"].max() or settings.steps(plan.check_every)
+    axes.ax.set_ylim(0, 1.08 * float(highest) * settings.batch_size)
     axes.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / 1000:g}"))
     return pl.concat(data)
 
 
-def _draw_theory(chart: Chart, plan: Plan, curves: dict[str, Curve]) -> pl.DataFrame:
+def _draw_theory(chart: Chart, panel: str, tables: Tables[Settings]) -> pl.DataFrame:
     """The same means on logarithmic axes with floors and the growth that is proved; returns floors and growth."""
-    axes = _axes(chart, plan, f"samples to test error {plan.threshold:g}", log="xy", xticks=plan.lengths)
+    plan, rows = tables.settings.plans[panel], []
+    axes = _axes(chart, plan, f"samples to test error {plan.threshold:g}", log="xy")
     floors = {"feedforward": ("Theorem 6", feedforward_floors(plan)), "transformer": ("q·d", unknowns(plan))}
-    rows = []
-    for name, curve in curves.items():
+    for name, curve in curves_of(tables, panel).items():
         drawn = ARCHITECTURES[name]
         label, floor = floors.get(name, ("", {}))
         proved = bounded_growth(curve, plan) if name == "transformer" else {}
@@ -423,13 +363,13 @@ def _draw_theory(chart: Chart, plan: Plan, curves: dict[str, Curve]) -> pl.DataF
         if proved:
             axes.line(list(proved), list(proved.values()), color=drawn.color, style=(0, (5, 3)), width=1.0)
         for length in plan.lengths:
-            rows.append((plan.name, name, length, curve.at(length).value, floor.get(length), proved.get(length)))
+            rows.append((panel, name, length, curve.at(length).value, floor.get(length), proved.get(length)))
     columns = ["panel", "architecture", "N", "mean", "floor", "theorem_10_scaled"]
     return pl.DataFrame(rows, columns, schema_overrides=dict.fromkeys(columns[3:], pl.Float64), orient="row")
 
 
-def _axes(chart: Chart, plan: Plan, y: str, **options: Any) -> Axes:
-    return chart.panel(title=plan.panel.title, x="sequence length N", y=y, **options)
+def _axes(chart: Chart, plan: Plan, y: str, log: str = "") -> Axes:
+    return chart.panel(title=plan.panel.title, x="sequence length N", y=y, log=log, xticks=plan.lengths)
 
 
 # --- theory ---------------------------------------------------------------------------------------------------

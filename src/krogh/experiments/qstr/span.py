@@ -20,33 +20,19 @@ import numpy as np
 import polars as pl
 
 from krogh.engine import Trial, Trials, stack
-from krogh.engine.trial import DATA, VALIDATION
+from krogh.engine.trial import DATA
 from krogh.errors import require
-from krogh.experiments.qstr.common import least_over_networks
-from krogh.lab import (
-    Chart,
-    Claims,
-    Experiment,
-    Figure,
-    Network,
-    Results,
-    Tables,
-    curves,
-    experiment,
-    figures,
-    groups,
-    need,
-    setting,
-)
-from krogh.lab.estimate import largest, mean, minimum, unknown_estimate
+from krogh.experiments.qstr.common import least_over_networks, mean_risk, square_training, whole_budget
+from krogh.lab import Claims, Experiment, Figure, Network, Results, Tables, curves, experiment, groups, need, setting
+from krogh.lab.estimate import largest, mean, minimum
 from krogh.lab.experiment import Measures
-from krogh.models.feedforward import Feedforward
-from krogh.tasks.links import LinearLink, unit_vector
-from krogh.tasks.token_regression import TokenRegression
+from krogh.lab.figures import BLUE, GREEN, MUTED, VERMILLION
+from krogh.models import Feedforward
+from krogh.tasks import LinearLink, TokenRegression
+from krogh.tasks.links import unit_vector
 from krogh.theory.tokens.limits import feedforward_floor
 from krogh.theory.tokens.witnesses import average_oracle_risk, oracle_risk, span_basis, span_residual, worst_oracle_risk
-from krogh.training import Sgd, Stopping, Training
-from krogh.training.regimes import FullBatch
+from krogh.training import FullBatch, Sgd
 
 PROPOSED = "proposed; expected from Theorem 6"
 INSTANCES = ((10, 3, 12), (20, 4, 40), (10, 4, 1), (10, 4, 39), (30, 2, 45))
@@ -99,25 +85,20 @@ class Span(Experiment[Settings]):
         require(shrinks, f"decay must be below 1/rate = {1 / settings.rate:g}; got decay={settings.decay}")
 
     def trials(self, settings: Settings) -> list[Trials]:
-        every = max(step for step in (1000, 500, 100, 10, 1) if settings.budget % step == 0)
-        stopping = Stopping(
-            budget=settings.budget, error=0.0, check_every=every, validation=min(settings.prompts, 1000)
-        )
-        trials = []
-        for decay, seed, fraction in itertools.product(
-            decays_of(settings), range(settings.directions), settings.fractions
-        ):
+        stopping, trials = whole_budget(settings.budget, settings.prompts, longest=1000), []
+        seeds, decays = range(settings.directions), decays_of(settings)
+        for decay, seed, fraction in itertools.product(decays, seeds, settings.fractions):
             link = LinearLink(unit_vector(settings.dimension, seed))
             task = TokenRegression(settings.length, settings.dimension, link, index_law="shared")
-            regime = FullBatch(sample_size(settings, fraction))
-            training = Training(Sgd(settings.rate, decay=settings.rate * decay), regime, stopping, "square")
+            optimiser = Sgd(settings.rate, decay=settings.rate * decay)
+            training = square_training(optimiser, FullBatch(sample_size(settings, fraction)), **stopping)
             trials.append(Trial(task, Feedforward(second=settings.second), training, seed=seed))
         return stack(trials)
 
     def measure(self, results: Results[Settings]) -> Measures:
         """One row per network, and the projector identity at its instances."""
         return {
-            "networks": pl.DataFrame([_measured(network, results.settings) for network in results.networks()]),
+            "networks": pl.DataFrame([_network_row(network, results.settings) for network in results.networks()]),
             "identity": projector_identity(),
         }
 
@@ -137,12 +118,8 @@ class Span(Experiment[Settings]):
             at_most=1e-12,
             source_value="exact",
         )
-        say = say.about(
-            needs=[
-                need(settings.directions, FEWEST, "directions"),
-                need(len(unseen), 1, "networks have n < N d"),
-            ]
-        )
+        few, none = need(settings.directions, FEWEST, "directions"), need(len(unseen), 1, "networks have n < N d")
+        say = say.about(needs=[few, none])
         say(
             "span-residual",
             "With weight decay, the first layer ends in the span of the training inputs.",
@@ -172,7 +149,7 @@ class Span(Experiment[Settings]):
         say(
             "average-risk",
             "Averaged over u, the test risk is at least 1 - n/(Nd), at every n < N d.",
-            minimum(averages) if averages else unknown_estimate("no network has n < N d"),
+            minimum(averages, nothing="no network has n < N d"),
             "least over n of the mean over u of (test risk - (1 - n/(Nd)))",
             at_least=0.0,
             source_value="≥ 0",
@@ -180,12 +157,11 @@ class Span(Experiment[Settings]):
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
         settings, table = tables.settings, tables["networks"]
-        chart = Chart(
+        chart = self.chart(
             "span",
             "Risk and span residual against the number of prompts",
             headline="Weight decay confines the first layer to the span of the data; the risk is what that leaves, or "
             "more",
-            source=self.source,
             columns=2,
             width=8.6,
         )
@@ -193,16 +169,16 @@ class Span(Experiment[Settings]):
         left = chart.panel(title="risk", x=x, y="test risk (predicting 0: 1)")
         right = chart.panel(title="first layer, n < N d", x=x, y="share of ‖W‖² outside the span", log="y")
         grid = np.linspace(0, max(settings.fractions), 200)
-        left.line(grid, np.maximum(0, 1 - grid), "floor 1 - n/(Nd)", color=figures.MUTED, width=1.3, key="legend")
+        left.line(grid, np.maximum(0, 1 - grid), "floor 1 - n/(Nd)", color=MUTED, width=1.3, key="legend")
         by_decay = curves(table, by="decay", x="fraction", y="risk", statistic=mean)
-        looks = [(figures.BLUE, f"weight decay {settings.decay:g}"), (figures.VERMILLION, "no decay")]
+        looks = [(BLUE, f"weight decay {settings.decay:g}"), (VERMILLION, "no decay")]
         for decay, (color, words) in zip(decays_of(settings), looks, strict=False):
-            curve, seen = by_decay[decay], table.filter(pl.col("decay") == decay, pl.col("fraction") < 1)
+            curve, unseen = by_decay[decay], table.filter(pl.col("decay") == decay, pl.col("fraction") < 1)
             ends = (curve.low, curve.value, curve.high) if settings.directions > 1 else (curve.value,) * 3
             left.band(curve.x, *ends, f"test risk, {words}", color=color, key="legend")
-            right.dots(seen["fraction"], seen["residual"], words, color=color)
+            right.dots(unseen["fraction"], unseen["residual"], words, color=color)
         decayed = table.filter(pl.col("decay") == settings.decay)
-        left.dots(decayed["fraction"], decayed["oracle"], "oracle, each u", color=figures.GREEN, marker="x")
+        left.dots(decayed["fraction"], decayed["oracle"], "oracle, each u", color=GREEN, marker="x")
         left.axes(ylim=(0, None)).legend(loc="center right")
         right.reference(CRITERION, "criterion")
         right.legend(loc="center left")
@@ -226,10 +202,7 @@ def sample_size(settings: Settings, fraction: float) -> int:
     return max(1, math.floor(fraction * settings.length * settings.dimension * (1 + 1e-9)))
 
 
-# --- what is measured -----------------------------------------------------------------------------------------
-
-
-def _measured(network: Network, settings: Settings) -> dict[str, Any]:
+def _network_row(network: Network, settings: Settings) -> dict[str, Any]:
     """Span residual of a network at the start and the end, test risk, and the oracle's; ∞ where it diverged."""
     trial, final = network.trial, network.final
     task, regime, optimiser = trial.task, trial.training.regime, trial.training.optimiser
@@ -263,8 +236,7 @@ def _measured(network: Network, settings: Settings) -> dict[str, Any]:
         "residual": span_residual(after, basis),
         # what 1 - ηλ per step leaves of the initial part outside the span, in the same units as `residual`
         "expected_residual": float(left / np.sum(after**2)),
-        "risk": float(errors.mean()),
-        "deviation": float(errors.std(ddof=1)) if len(errors) > 1 else 0.0,
+        **mean_risk(errors),
         "stationarity": float(
             np.linalg.norm(gradient + coupled * after) / max(float(np.linalg.norm(coupled * after)), 1e-30)
         ),
@@ -273,15 +245,14 @@ def _measured(network: Network, settings: Settings) -> dict[str, Any]:
 
 @functools.partial(jax.jit, static_argnums=2)
 def _test_errors(trial: Trial, params: dict[str, jax.Array], prompts: int) -> jax.Array:
-    x, _, truth, _ = trial.task.decode(trial.task.test(trial.key(VALIDATION), prompts))
+    x, _, truth, _ = trial.validation(prompts)
     return trial.task.error(trial.model.predict(params, x), truth)
 
 
 def _first_gradient(trial: Trial, params: dict[str, Any], data: Any) -> np.ndarray:
     """∇_W of the training loss, the mean over prompts and positions of squared errors."""
-    x, y = data.x, data.y
     weights = {name: jnp.asarray(array) for name, array in params.items()}
-    slope = jax.grad(lambda given: jnp.mean((trial.model.predict(given, x) - y) ** 2))(weights)
+    slope = jax.grad(lambda params: jnp.mean((trial.model.predict(params, data.x) - data.y) ** 2))(weights)
     return np.asarray(slope["W"], np.float64)
 
 

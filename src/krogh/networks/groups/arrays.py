@@ -1,13 +1,4 @@
-"""What neurons and networks consist of: shares of the norm, phases, 3-D transforms (sections D.6.3 and D.9.1).
-
-    Z_p      f̂(j,k,l) = Σ_{a,b,c} f(a,b)[c] e^{-2πi(ja+kb+lc)/p}      (printed with j in all three places)
-    a group  f̂(j,k,l) = Σ_{a,b,c} ρ_j(a) ρ_k(b) ρ_l(c) f(a,b)[c]      ρ the matrix entries of the real irreps
-
-Of a neuron of one frequency z only j = 0, k = 0 or j, k, l all ±z are there. A network whose wrong logits are all
-alike, f = F(a,b) + γ 1[c = ab], has f̂(j,j,-j) = γp² for j ≠ 0, and γ|G|²/D² at the entries ((p,s), (s,q), (p,q)) of one
-irrep.
-
-Networks of one hidden layer as arrays, in float64, evaluated over all inputs in blocks (dissertation, section 7.2).
+"""Networks of one hidden layer as arrays, in float64, evaluated over all inputs in blocks (dissertation, section 7.2).
 
     pair network    f(a, b)[c] = Σ_i σ(U[i,a] + V[i,b]) W[i,c]     U, V, W [m, n];  σ = x², x^k or ReLU
     power network   f(x) = Σ_i (U[i]·x)^k W[i]                     U [m, n], W [m, 2];  output 0 is the class y = +1
@@ -29,8 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import KroghError, require, require_integer, unknown
 from krogh.programs.groups import Group
-from krogh.theory.groups.irreps import basis_vectors, irrep_powers
-from krogh.theory.groups.problems import ParityProblem, characters_of, cyclic_order, group_of, problem_of
+from krogh.theory.groups.problems import ParityProblem, cyclic_order, problem_of
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -211,8 +201,8 @@ def labels_of(problem: Any) -> Indices:
 def check_fit(network: Network, problem: Group | ParityProblem) -> None:
     """Refuse a network that does not read the problem's inputs."""
     if isinstance(problem, Group) and isinstance(network, PairArrays):
-        fits, wanted = network.order == problem.order, f"{problem.order} columns for the group {problem.name}"
-        require(fits, f"a pair network needs {wanted}; got {network.order}")
+        fits, needs = network.order == problem.order, f"{problem.order} columns for the group {problem.name}"
+        require(fits, f"a pair network needs {needs}; got {network.order}")
     elif isinstance(problem, ParityProblem) and isinstance(network, PowerArrays):
         fits = network.coordinates == problem.n
         require(fits, f"a power network needs {problem.n} columns for this parity; got {network.coordinates}")
@@ -241,26 +231,6 @@ def combination_factor(homogeneity: float, b: float, width: int) -> float:
     return 1.0 if b <= homogeneity else float(width ** (1 - homogeneity / b if math.isfinite(b) else 1))
 
 
-LARGEST_ORDER = 128
-"""Of a group whose n³ logits are transformed at once."""
-
-
-def norm_shares(network: PairArrays, group: Any) -> dict[str, float]:
-    """Σ ‖ω_i‖^ν over the neurons of each irrep, over the sum of all; a neuron belongs to the irrep of most power.
-
-    In every maximum-margin network they are those of `MaxMargin.irrep_shares` where the sign condition is negative:
-    2/(p-1) per frequency of an odd p, D^2.5/Σ D^2.5 per irrep of a group of real type.
-    """
-    given = group_of(group)
-    check_fit(network, given)
-    powers = irrep_powers(given, np.stack([network.U, network.V, network.W])).sum(axis=0)
-    sizes = np.linalg.norm(network.neurons, axis=1) ** network.homogeneity
-    require(sizes.sum() > 0, "a network of zeros has no shares")
-    names = characters_of(given).irrep_names
-    totals = np.bincount(np.argmax(powers, axis=1), sizes, minlength=len(names))
-    return dict(zip(names, (totals / sizes.sum()).tolist(), strict=True))
-
-
 def phase_residuals(network: PairArrays, p: int) -> Array:
     """The angle of û(z)v̂(z)conj ŵ(z) at each neuron's dominant frequency z ≥ 1, [m], in (-π, π]; the optimum is 0.
 
@@ -271,29 +241,3 @@ def phase_residuals(network: PairArrays, p: int) -> Array:
     dominant = np.argmax(np.abs(u) ** 2 + np.abs(v) ** 2 + np.abs(w) ** 2, axis=1)[:, None]
     product = np.take_along_axis(u * v * w.conj(), dominant, axis=1)[:, 0]
     return np.where(np.abs(product) > 0, np.angle(product), np.nan)
-
-
-def all_logits(network: PairArrays) -> Array:
-    """f(a,b)[c] of every input, [n, n, n]; only for n up to 128."""
-    n = network.order
-    require(n <= LARGEST_ORDER, f"all n³ logits are listed for n <= {LARGEST_ORDER}; got n={n}")
-    found = np.empty((n * n, n))
-    for index, logits in network.blocks():
-        found[index] = logits
-    return found.reshape(n, n, n)
-
-
-def cyclic_transform(network: PairArrays) -> NDArray[np.complex128]:
-    """f̂(j,k,l) on Z_p, [p, p, p]."""
-    return np.asarray(np.fft.fftn(all_logits(network)))
-
-
-def group_transform(network: PairArrays, group: Any) -> Array:
-    """f̂(j,k,l) on a group of real type, [n, n, n], in the order of `basis_vectors`."""
-    given = group_of(group)
-    check_fit(network, given)
-    basis = basis_vectors(given)
-    found = all_logits(network)
-    for _ in range(3):  # transform the last axis and bring it to the front: three times, and the order is as before
-        found = np.moveaxis(found @ basis.T, -1, 0)
-    return found

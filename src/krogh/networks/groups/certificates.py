@@ -29,6 +29,7 @@ from krogh.programs.groups import Group
 from krogh.theory.groups.maximum import max_margin_parity
 from krogh.theory.groups.problems import ParityProblem, Problem, problem_of
 from krogh.theory.groups.weighted import offset_maximum
+from krogh.theory.numerics import spectral_norm
 
 Array = NDArray[np.float64]
 
@@ -62,6 +63,16 @@ class Certificate:
     exact: bool
     proof: str
     failing: tuple[Failure, ...]
+
+    @property
+    def value(self) -> float:
+        """The normalised margin that the network is proved to have."""
+        return self.lower
+
+    @property
+    def holds_for(self) -> str:
+        """For which inputs."""
+        return "all inputs"
 
     @property
     def gap(self) -> float:
@@ -168,7 +179,7 @@ def _parity_flattening(problem: ParityProblem, q: Array) -> float:
     tensor = np.zeros((left, right))
     for index, inputs in cube_blocks(n, left):
         tensor += _powers(inputs, -(-k // 2)).T @ (weights[index, None] * _powers(inputs, k // 2))
-    largest = float(np.linalg.norm(tensor, ord=2))
+    largest = float(spectral_norm(tensor))
     return math.sqrt(2) * largest * math.exp(k / 2 * math.log(k) - (k + 1) / 2 * math.log(k + 1))
 
 

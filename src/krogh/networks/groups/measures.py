@@ -1,4 +1,4 @@
-"""Margins of a network over all inputs, class-weighted margins, and how good each neuron is (sections 7.2–7.3, D.6).
+"""Margins of a network over all inputs, and class-weighted margins, of inputs and of neurons (sections 7.2–7.3, D.6).
 
     margin             g(x) = f(x)[y] - max_{y'≠y} f(x)[y'],  h = min_x g(x)
     normalised margin  h(θ/‖θ‖) = h(θ)/‖θ‖^ν
@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 from krogh.errors import require
 from krogh.networks.groups.arrays import Network, PairArrays, PowerArrays, check_fit, cube_blocks, labels_of, norm
 from krogh.programs.groups import Group
-from krogh.theory.groups.maximum import max_margin_group, max_margin_parity
 from krogh.theory.groups.problems import ParityProblem, group_of, problem_of
 from krogh.theory.groups.weighted import default_offsets, offset_distribution
 
@@ -30,11 +29,11 @@ def margins(network: Network, problem: Any) -> Array:
     given = problem_of(problem)
     check_fit(network, given)
     labels = labels_of(given)
-    found = np.empty(len(labels))
+    each = np.empty(len(labels))
     for index, logits in network.blocks():
         right, wrong = _split(logits, labels[index])
-        found[index] = right - wrong.max(axis=1)
-    return found
+        each[index] = right - wrong.max(axis=1)
+    return each
 
 
 def dataset_margin(network: Network, problem: Any) -> float:
@@ -86,12 +85,12 @@ def weighted_margins(network: Network, problem: Any, tau: ArrayLike | None = Non
         require(tau is None, "with two labels the only wrong one has weight 1; got a tau")
         return margins(network, given)
     labels = labels_of(given)
-    found = np.empty(len(labels))
+    each = np.empty(len(labels))
     weigh = label_weights(given, tau)
     for index, logits in network.blocks():
         right = np.take_along_axis(logits, labels[index, None], axis=1)[:, 0]
-        found[index] = right - np.sum(weigh(index) * logits, axis=1)
-    return found
+        each[index] = right - np.sum(weigh(index) * logits, axis=1)
+    return each
 
 
 def label_weights(group: Group, tau: ArrayLike | None) -> Any:
@@ -115,19 +114,14 @@ def offset_means(network: PairArrays, group: Any) -> Array:
     given = group_of(group)
     check_fit(network, given)
     n = given.order
-    found = np.empty((network.width, n))
+    means = np.empty((network.width, n))
     size = max(1, 2**22 // n**2)
     shifts = given.table[given.inverse]  # shifts[a, g] = a⁻¹g, and as [g, l]: the offset from g to the label l
     for start in range(0, network.width, size):
         part = slice(start, start + size)
         hidden = network.hidden(network.U[part][:, :, None] + network.V[part][:, shifts])
-        found[part] = np.einsum("ig,igc->ic", hidden.mean(axis=1), network.W[part][:, given.table]) / n
-    return found
-
-
-def shift_means(network: PairArrays, p: int) -> Array:
-    """η(δ) = E_{a,b}[σ(u(a) + v(b)) w(a+b-δ)] of every neuron on Z_p, [m, p]; h_{uvw}(c) = η(-c)."""
-    return offset_means(network, p)[:, (-np.arange(p)) % p]
+        means[part] = np.einsum("ig,igc->ic", hidden.mean(axis=1), network.W[part][:, given.table]) / n
+    return means
 
 
 def neuron_margins(network: Network, problem: Any, tau: ArrayLike | None = None) -> Array:
@@ -141,24 +135,10 @@ def neuron_margins(network: Network, problem: Any, tau: ArrayLike | None = None)
     require(tau is None, "with two labels the only wrong one has weight 1; got a tau")
     assert isinstance(network, PowerArrays)
     signs = 1.0 - 2.0 * labels_of(given)
-    found = np.zeros(network.width)
+    sums = np.zeros(network.width)
     for index, inputs in cube_blocks(network.coordinates, network.width):
-        found += signs[index] @ network.hidden(inputs)
-    return found / len(signs) * (network.W[:, 0] - network.W[:, 1])
-
-
-def neuron_efficiency(network: Network, problem: Any, tau: ArrayLike | None = None) -> Array:
-    """e_i = E[ψ'(ω_i)]/(γ* ‖ω_i‖^ν) ≤ 1 of every neuron, [m]; 1 exactly for optimal ones, nan for zero ones.
-
-    One number for what frequency or irrep, phases and norms a neuron must have. The mean with weights ‖ω_i‖^ν is
-    E[g'(θ/‖θ‖)]/γ*. Only for x² on groups and x^k on parities of k bits, where γ* is known.
-    """
-    given = problem_of(problem)
-    check_exponent(network, given)
-    best = max_margin_group(given).value if isinstance(given, Group) else max_margin_parity(given.k).value
-    sizes = np.linalg.norm(network.neurons, axis=1) ** network.homogeneity
-    expected = neuron_margins(network, given, tau)
-    return np.asarray(np.divide(expected, best * sizes, out=np.full(len(sizes), np.nan), where=sizes > 0))
+        sums += signs[index] @ network.hidden(inputs)
+    return sums / len(signs) * (network.W[:, 0] - network.W[:, 1])
 
 
 def check_exponent(network: Network, problem: Group | ParityProblem) -> None:

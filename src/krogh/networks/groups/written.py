@@ -1,27 +1,14 @@
 """Networks that add, compose or multiply, written down and executed (dissertation, sections 7.1 and D.4–D.9).
 
-    algebra/cyclic      addition modulo an odd p with maximum margin
-    algebra/group       composition in any finite group with maximum margin
-    algebra/parity      parity of k bits with maximum margin
-    algebra/rotation    addition by rotations of one frequency
-    algebra/memoriser   any group's table, memorised
+    algebra/cyclic      addition modulo an odd p with maximum margin, 4(p-1) neurons            cyclic_network    D.6.2
+    algebra/group       composition in any finite group with maximum margin                     group_network     D.9.2
+    algebra/parity      parity of k bits with maximum margin, 2^(k-1) neurons                   parity_network    D.7
+    algebra/rotation    addition by one frequency: logits cos(2πk(a+b-c)/p), 8 neurons          rotation_network  7.1
+    algebra/memoriser   any group's table, without any Fourier structure, 2n² neurons           memoriser_network D.4
 
-The weights are those of `algebra_arrays` and `algebra_groups`; their logits are compared with closed forms on every
-input.
-
-Weights of networks that add, compose, multiply bits or memorise a table, as plain arrays (dissertation, D.4–D.7).
-
-    cyclic_network      addition modulo an odd p, maximum margin, 4(p-1) neurons          D.6.2
-    rotation_network    the same by one frequency: logits cos(2πk(a+b-c)/p), 8 neurons    section 7.1
-    parity_network      parity of k bits, maximum margin, 2^(k-1) neurons                 D.7
-    memoriser_network   any table, without any Fourier structure, 2n² neurons             D.4
-
-and single neurons of norm 1 that attain the maximum class-weighted margin. Networks of maximum margin have norm
-‖θ‖_{2,ν} = 1. Those of groups are in `algebra_groups`.
-
-Networks of maximum margin for any finite group, as plain arrays (dissertation, Lemmas D.13–D.16 and section D.9.2).
-
-For every real irrep R of dimension D, commutant e (1 real, 2 complex, 4 quaternionic) and share x_R > 0 of Σ‖ω_i‖³:
+Weights are plain arrays first, and their logits are compared with closed forms on every input. Networks of maximum
+margin have norm ‖θ‖_{2,ν} = 1. For any finite group (Lemmas D.13–D.16) every real irrep R of dimension D, commutant e
+(1 real, 2 complex, 4 quaternionic) and share x_R > 0 of Σ‖ω_i‖³ has the neurons
 
     u(g) = s x_iᵀR(g)e_j,  v(g) = ±s R(g)_{jk},  w(g) = ±s x_iᵀR(g)e_k     for all i ≤ D/e, j ≤ D, k ≤ D and both signs
     Σ over these of (u(a)+v(b))² w(c) = 4s³ χ_R(abc⁻¹)/e
@@ -40,22 +27,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import KroghError, require, require_integer, unknown
 from krogh.models.two_layer import PairNetwork, PowerNetwork
-from krogh.networks.groups.arrays import PairArrays, PowerArrays, norm
+from krogh.networks.groups.arrays import PairArrays, PowerArrays, arrays_of, norm
+from krogh.networks.groups.certificates import Certificate, certify
 from krogh.networks.handmade import Construction, Oracle, construction
+from krogh.networks.parity import ParityTable
 from krogh.programs.groups import Group, cyclic, load_group, whole_table
 from krogh.tasks.composition import GroupComposition
 from krogh.tasks.parity import ParityClasses
 from krogh.theory.groups.irreps import COMMUTANT, Irrep, real_irreps
 from krogh.theory.groups.maximum import MaxMargin, max_margin_cyclic, max_margin_group, max_margin_parity
 from krogh.theory.groups.problems import ParityProblem, characters_of, group_of
-from krogh.theory.numerics import double_precision
 
 Array = NDArray[np.float64]
 
@@ -108,16 +94,6 @@ def _pair(parts: Array) -> PairArrays:
     return PairArrays(parts[:, 0], parts[:, 1], parts[:, 2])
 
 
-def cyclic_neuron(p: int, frequency: int, phase_u: float = 0.0, phase_v: float = 0.0) -> PairArrays:
-    """One optimal neuron of Z_p, p odd: √(2/(3p)) cos(θ + 2πzx/p) with θ_w = θ_u + θ_v."""
-    require_integer("p", p, 3, LARGEST_CYCLIC)
-    require(p % 2 == 1, f"needs an odd p; got p={p} (try p={p - 1} or {p + 1}, or group_neuron for an even p)")
-    require_integer("frequency", frequency, 1, p - 1)
-    angles = 2 * np.pi * (frequency * np.arange(p) % p) / p
-    parts = np.array([np.cos(phase + angles) for phase in (phase_u, phase_v, phase_u + phase_v)])
-    return _pair(math.sqrt(2 / (3 * p)) * parts[None])
-
-
 def parity_network(n: int, support: Sequence[int] | None = None, k: int | None = None) -> PowerArrays:
     """The maximum-margin network of a parity of k bits for x^k, one neuron per sign pattern σ with σ_1 = +1.
 
@@ -127,21 +103,7 @@ def parity_network(n: int, support: Sequence[int] | None = None, k: int | None =
     problem = ParityProblem(n, support, k)
     require_integer("k", problem.k, 1, LARGEST_K)
     patterns = np.array([(1, *rest) for rest in itertools.product((1, -1), repeat=problem.k - 1)], np.float64)
-    scale = 2 ** (-(problem.k - 1) / (problem.k + 1))
-    return _parity(problem, scale, patterns)
-
-
-def parity_neuron(n: int, support: Sequence[int], signs: ArrayLike) -> PowerArrays:
-    """One optimal neuron of a parity: u = σ/√(k+1) on the support, w = (∏σ)/√(k+1) · (1,-1)/√2."""
-    problem = ParityProblem(n, support)
-    pattern = np.asarray(signs, np.float64)
-    good = pattern.shape == (problem.k,) and (np.abs(pattern) == 1).all()
-    require(good, f"signs must be k={problem.k} numbers +1 or -1; got {signs!r}")
-    return _parity(problem, 1.0, pattern[None])
-
-
-def _parity(problem: ParityProblem, scale: float, patterns: Array) -> PowerArrays:
-    entry = scale / math.sqrt(problem.k + 1)
+    entry = 2 ** (-(problem.k - 1) / (problem.k + 1)) / math.sqrt(problem.k + 1)
     u = np.zeros((len(patterns), problem.n))
     u[:, list(problem.support)] = entry * patterns
     w = entry * np.prod(patterns, axis=1)[:, None] * np.array([1.0, -1.0]) / math.sqrt(2)
@@ -176,14 +138,14 @@ def group_network(group: Any, shares: Mapping[str, float] | None = None) -> Pair
     `shares` are by the irreps' names in `characters_of(group)`, not negative and 1 together.
     """
     given = group_of(group)
-    wanted = irrep_shares(given, shares)
-    width = sum(neuron_count(irrep) for irrep, share in wanted if share > 0)
+    by_irrep = irrep_shares(given, shares)
+    width = sum(neuron_count(irrep) for irrep, share in by_irrep if share > 0)
     require(
         width * given.order <= LARGEST_SIZE,
         f"the network of {given.name} has {width} neurons of 3·{given.order} weights, more than {LARGEST_SIZE:,} per "
         "matrix (try a smaller group)",
     )
-    parts = [_irrep_neurons(irrep, share) for irrep, share in wanted if share > 0]
+    parts = [_irrep_neurons(irrep, share) for irrep, share in by_irrep if share > 0]
     u, v, w = (np.concatenate([part[place] for part in parts]) for place in range(3))
     return PairArrays(u, v, w)
 
@@ -215,21 +177,6 @@ def logit_values(group: Group, shares: Mapping[str, float] | None = None) -> Arr
     unit = 2 / (3 * group.order) ** 1.5
     terms = [unit * share * irrep.character / irrep.dimension**1.5 for irrep, share in irrep_shares(group, shares)]
     return np.asarray(np.sum(terms, axis=0))
-
-
-def group_neuron(irrep: Irrep, x: ArrayLike, y: ArrayLike, z: ArrayLike) -> PairArrays:
-    """One optimal neuron: u = s xᵀR(g)y, v = s yᵀR(g)z, w = s xᵀR(g)z for unit vectors, s = √(D/(3|G|))."""
-    vectors = [np.asarray(vector, np.float64) for vector in (x, y, z)]
-    for vector in vectors:
-        good = vector.shape == (irrep.dimension,) and abs(np.linalg.norm(vector) - 1) < 1e-9
-        require(good, f"x, y and z must be unit vectors of {irrep.dimension} numbers; got {vector.tolist()}")
-    first, middle, last = vectors
-    scale = math.sqrt(irrep.dimension / (3 * len(irrep.matrices)))
-    entries = [
-        np.einsum("i,gij,j->g", left, irrep.matrices, right)
-        for left, right in ((first, middle), (middle, last), (first, last))
-    ]
-    return PairArrays(*(scale * entry[None] for entry in entries))
 
 
 def _irrep_neurons(irrep: Irrep, share: float) -> tuple[Array, Array, Array]:
@@ -273,24 +220,27 @@ def commutant_frame(irrep: Irrep) -> Array:
 
 _BATCH = 4096
 
-_predicted = jax.jit(lambda model, params, x: model.predict(params, x))
-
 
 @dataclass(frozen=True, eq=False)
 class PairConstruction(Construction):
     """A construction whose inputs are pairs of whole numbers, not of reals."""
 
-    def outputs(self, x: ArrayLike) -> Array:
-        """The model's own logits [batch, n] for pairs [batch, 2], in float64 whatever JAX is set to."""
+    def batch(self, x: ArrayLike) -> NDArray[np.int32]:
+        """Pairs [batch, 2]; anything else is refused."""
         given = np.asarray(x)
         batch = given.astype(np.int32)
         whole = given.ndim == 2 and given.shape[1] == 2 and np.array_equal(batch, given)
         require(whole, f"inputs of {self.name!r} are pairs of whole numbers [batch, 2]; got the shape {given.shape}")
-        n = self.params["U"].shape[1]
+        n = self.parameters["U"].shape[1]
         require(((batch >= 0) & (batch < n)).all(), f"inputs of {self.name!r} are pairs of numbers in 0..{n - 1}")
-        with double_precision():
-            params = {name: jnp.asarray(value) for name, value in self.params.items()}
-            return np.asarray(_predicted(self.model, params, jnp.asarray(batch)))
+        return batch
+
+    def certificate(self) -> Certificate | None:
+        """How close the network is to the maximum margin of its group; None where the table is that of none."""
+        try:
+            return certify(arrays_of(self.model, self.parameters), self.task)
+        except KroghError:
+            return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,25 +259,6 @@ class PairLogits(Oracle):
         for start in range(0, n * n, _BATCH):
             pairs = np.stack(np.divmod(np.arange(start, min(start + _BATCH, n * n)), n), axis=1)
             yield pairs.astype(np.float64), self.by_label[self.table[pairs[:, 0], pairs[:, 1]]]
-
-
-@dataclass(frozen=True)
-class SignedLogits(Oracle):
-    """value · ∏_{i in S} x_i · (1,-1) on the whole cube, by counting bits."""
-
-    problem: ParityProblem
-    value: float
-
-    @property
-    def exhaustive(self) -> bool:
-        return True
-
-    def cases(self, seed: int) -> Iterator[tuple[Array, Array]]:
-        n = self.problem.n
-        for start in range(0, 2**n, _BATCH):
-            bits = (np.arange(start, min(start + _BATCH, 2**n))[:, None] >> np.arange(n)[None, :]) & 1
-            signs = 1.0 - 2.0 * (bits[:, list(self.problem.support)].sum(axis=1) & 1)
-            yield np.asarray(1.0 - 2.0 * bits, np.float64), self.value * signs[:, None] * np.array([1.0, -1.0])
 
 
 @construction("algebra/cyclic", source="dissertation, section D.6.2 (repaired) and Theorem 7.7")
@@ -410,7 +341,7 @@ def parity_classes(n: int, k: int | None = None, support: tuple[int, ...] | None
         _params(arrays),
         _maximal(logits, arrays, best),
         arrays.width,
-        SignedLogits(problem, best.value / 2),
+        ParityTable(n, tuple(problem.support), (best.value / 2, -best.value / 2)),
         tolerance=1e-10 * best.value,
     )
 

@@ -1,9 +1,4 @@
-"""Compiled machines in safetensors files, from which they run again without anything else.
-
-The header (`krogh.networks.weight_files`) says what the network is: the machine with its tables, T, the bits of
-positions, adder, correction and attention.
-
-Turing machines compiled to the weights of a transformer (sm-approximation, C3; Theorem 4.1).
+"""Turing machines compiled to the weights of a transformer (sm-approximation, C3; Theorem 4.1).
 
 The transformer runs a machine for T steps: decoder step 1 boots (the head goes from cell 0 to cell 1, into the start
 state), and after decoder step i + 1 its output holds state, symbol under the head and cell at the machine's time i. The
@@ -11,24 +6,26 @@ last output times `cls` is +1 where the machine has accepted, -1 where it has re
 
 Sizes, with Z' = Z ∪ {boot} and W = O(log T) bits for cells and times: width |Z'|(1 + |A|) + 6|A| + 6W + 8, W + 11
 layers (5W + 8 with the ripple adder), 1-norm O(|Z||A| + W(|Z| + |A| + W)). Weights are written straight to sparse
-arrays.
+arrays. Of the modules beside this one, `layout` says where vectors keep what, `layers` writes the weights, `lookup` and
+`running` run them, and `checks` compares a run with the interpreter's.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from krogh.errors import require, require_integer, unknown
+from krogh.networks.compiled import Compiled, Decision, Sizes, Subject, Work, labels_of, log_norm
+from krogh.networks.handmade import Checked, handmade, sizes_of
+from krogh.networks.machines.checks import TrialRuns, check_machine, check_trials, trial_runs
 from krogh.networks.machines.layers import (
     Layer,
     Vector,
@@ -40,33 +37,38 @@ from krogh.networks.machines.layers import (
     sparse,
     transition,
 )
-from krogh.networks.machines.layout import MOST_BITS, Layout, bits_needed, cells_needed, from_binary
+from krogh.networks.machines.layout import (
+    MOST_BITS,
+    Decoded,
+    Layout,
+    bits_needed,
+    cells_needed,
+    from_binary,
+    from_one_hot,
+)
+from krogh.networks.machines.running import MachineRun, Method, machine_output, run_machine
+from krogh.networks.margins.machines import certify_machine
 from krogh.networks.relu import HIGH, LOW, SLOPE
-from krogh.networks.weight_files import UNFIT, Weights, damaged, read_file, require_same_shapes, write_file
 from krogh.programs.machines.machine import Machine, Word
-from krogh.programs.machines.running import require_halts
+from krogh.theory.programs.margin import Output
+from krogh.theory.programs.theorem import Certificate
 
 Adder = Literal["look-ahead", "ripple"]
 Kind = Literal["hard", "soft"]
 ADDERS: dict[str, Callable[[Layout], list[Layer]]] = {"look-ahead": look_ahead, "ripple": ripple}
-UNCLEAR = -1
-"""What is decoded where a group is not one-hot."""
+
+TABLES = ("next_state", "write", "move")
+NAMED = ("name", "states", "alphabet", "start", "accept", "reject", "halting", "tape", "default_input")
+"""The fields of a machine: its tables, and what a file holds as text and numbers."""
 
 
-class Decoded(NamedTuple):
-    """State, symbol under the head and cell of the head, int [...]; `UNCLEAR` where a one-hot group is none."""
-
-    state: NDArray[np.int64]
-    symbol: NDArray[np.int64]
-    cell: NDArray[np.int64]
-
-
+@handmade("machine")
 @dataclass(frozen=True, eq=False)
-class CompiledMachine:
+class CompiledMachine(Compiled):
     """A machine as weights: `parameters` by the names of `krogh.networks.machines.running`, matrices sparse.
 
     It runs for `steps` = T machine steps on words of at most `input_length` letters; cells and times have `bits` bits.
-    `inverse_temperature` is None where attention is hard.
+    `inverse_temperature` is None where attention is hard. `words` are checked besides all short ones.
     """
 
     machine: Machine
@@ -78,6 +80,34 @@ class CompiledMachine:
     inverse_temperature: float | None
     parameters: Mapping[str, csr_array | Vector]
     layer_names: tuple[str, ...]
+    words: tuple[Word, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The machine's."""
+        return self.machine.name
+
+    @property
+    def statement(self) -> str:
+        """What the network satisfies, in a sentence."""
+        return (
+            f"the network has state, symbol and head of '{self.name}' at every time 0..{self.steps}, on words of at "
+            f"most {self.input_length} letters, and puts out +1, -1 or 0 as it has accepted, rejected or neither; "
+            f"{self.attention} attention, {'with' if self.correction else 'without'} correction"
+        )
+
+    @property
+    def size(self) -> dict[str, float]:
+        """Layers, width, parameters as full matrices, 1-norm; bits of positions, decoder steps, states and symbols."""
+        return {
+            "layers": self.depth,
+            "width": self.width,
+            **sizes_of(self.parameters),
+            "position_bits": self.bits,
+            "decoder_steps": self.decoder_steps,
+            "states": len(self.machine.states),
+            "symbols": len(self.machine.alphabet),
+        }
 
     @functools.cached_property
     def layout(self) -> Layout:
@@ -107,17 +137,12 @@ class CompiledMachine:
     @functools.cached_property
     def one_norm(self) -> float:
         """‖θ‖₁ over all parameters."""
-        return float(sum(np.abs(_values(value)).sum() for value in self.parameters.values()))
+        return sizes_of(self.parameters)["one_norm"]
 
     @functools.cached_property
     def parameter_count(self) -> int:
         """p, all entries of all parameters, zeros among them."""
-        return sum(math.prod(value.shape) for value in self.parameters.values())
-
-    def dense_parameters(self, dtype: DTypeLike = np.float64) -> dict[str, NDArray[np.floating]]:
-        """All parameters as dense arrays of a float type, which may be JAX's bfloat16."""
-        dense = {name: _dense(value) for name, value in self.parameters.items()}
-        return {name: value.astype(dtype) for name, value in dense.items()}
+        return int(sizes_of(self.parameters)["parameters"])
 
     @functools.cached_property
     def positions(self) -> Vector:
@@ -151,7 +176,98 @@ class CompiledMachine:
         _, highest = cells_needed(self.machine.tape, self.steps, self.input_length)
         if self.machine.tape == "two-way":
             cell = np.where(cell > highest, cell - 2**self.bits, cell)
-        return Decoded(_one_hot(vectors[..., self.layout["st"]]), _one_hot(vectors[..., self.layout["sym1"]]), cell)
+        state, symbol = (from_one_hot(vectors[..., self.layout[group]]) for group in ("st", "sym1"))
+        return Decoded(state, symbol, cell)
+
+    def run(self, words: Sequence[Word], /, *, steps: int | None = None, method: Method | None = None) -> MachineRun:
+        """What the network does on words for all T steps, or for fewer."""
+        return run_machine(self, words, steps=steps, method=method)
+
+    @functools.cached_property
+    def trials(self) -> TrialRuns:
+        """What the interpreter does on `words` and on all short words."""
+        return trial_runs(self)
+
+    def trying(self, words: Iterable[Word]) -> CompiledMachine:
+        """The same network, checked on these words too, as far as it can read them."""
+        fitting = (word for word in words if len(self.machine.encode(word)) <= self.input_length)
+        return replace(self, words=(*self.words, *fitting))
+
+    def check(self, words: Sequence[Word] | None = None, *, method: Method | None = None) -> Checked:
+        """Compare with the interpreter at every step: on the `words` given, or on its own and all short ones."""
+        return check_trials(self, method=method) if words is None else check_machine(self, words, method=method)
+
+    def certificate(self, inputs: Any = None) -> Certificate:
+        """For every word on which the machine decides within T steps."""
+        return certify_machine(self)
+
+    def subject(self, inputs: Any, output: int = 0) -> Subject:
+        """The network for a list of words, each as (tokens [1, m], lengths [1])."""
+        require_words(inputs)
+        rows = tuple(self.tokens([word]) for word in inputs)
+        return Subject(_one_output(self), self.dense_parameters(), rows, labels_of(self.run(inputs).output))
+
+    def decisions(self) -> list[Decision]:
+        """The first word that the machine accepts and the first that it rejects."""
+        decisions: dict[int, Decision] = {}
+        for run in self.trials.runs:
+            if run.label is not None:
+                decisions.setdefault(run.label, Decision([run.word], repr(self.machine.decode(run.word))))
+        require(
+            decisions,
+            f"'{self.name}' accepts or rejects none of the words tried within {self.steps} steps, and a margin is that "
+            "of a decision (give a word with --input, or more --steps)",
+        )
+        return list(decisions.values())
+
+    @property
+    def work(self) -> Work:
+        """A pass for every decoder step."""
+        return Work(self.depth, self.parameter_count, self.decoder_steps)
+
+    def sizes(self, length: int | None = None) -> Sizes:
+        """Those of the feedforward blocks over all decoder steps, and of the classifier."""
+        weights = self.parameters
+        step = log_norm(*(weights[f"L{place}.ff.W{k}"] for place in range(1, self.depth + 1) for k in (1, 2, 3)))
+        product = self.decoder_steps * step + log_norm(weights["cls"])
+        return Sizes(self.one_norm, self.parameter_count, self.width, self.depth, product)
+
+    def recipe(self) -> dict[str, Any]:
+        """The machine with its tables, and how it was compiled."""
+        machine = {name: getattr(self.machine, name) for name in NAMED}
+        machine |= {name: getattr(self.machine, name).tolist() for name in TABLES}
+        options = {name: getattr(self, name) for name in ("steps", "input_length", "bits", "adder", "correction")}
+        words = [self.machine.encode(word).tolist() for word in self.words]
+        return {"machine": machine, **options, "inverse_temperature": self.inverse_temperature, "words": words}
+
+    @classmethod
+    def from_recipe(cls, recipe: Mapping[str, Any]) -> CompiledMachine:
+        """The machine compiled again."""
+        described = recipe["machine"]
+        fields: dict[str, Any] = {
+            name: tuple(described[name]) if isinstance(described[name], list) else described[name] for name in NAMED
+        }
+        fields |= {name: np.array(described[name], np.int64) for name in TABLES}
+        machine = Machine(**fields)
+        return compile_machine(
+            machine,
+            recipe["steps"],
+            input_length=recipe["input_length"],
+            adder=recipe["adder"],
+            correction=recipe["correction"],
+            attention="hard" if recipe["inverse_temperature"] is None else recipe["inverse_temperature"],
+            position_bits=recipe["bits"],
+            words=recipe["words"],
+        )
+
+    def with_parameters(self, parameters: Mapping[str, Any]) -> CompiledMachine:
+        """The same network with other weights."""
+        return replace(self, parameters=dict(parameters))
+
+
+@functools.lru_cache(maxsize=16)
+def _one_output(compiled: CompiledMachine) -> Output:
+    return lambda parameters, x: machine_output(compiled, parameters, *x)[0]
 
 
 def compile_machine(
@@ -161,28 +277,25 @@ def compile_machine(
     input_length: int | None = None,
     adder: Adder = "look-ahead",
     correction: bool = True,
-    attention: Kind = "hard",
-    inverse_temperature: float | None = None,
+    attention: Kind | float = "hard",
     position_bits: int | None = None,
     words: Sequence[Word] = (),
-    unfinished: bool = False,
 ) -> CompiledMachine:
     """The transformer that runs `machine` for `steps` steps on every word of at most `input_length` letters.
 
-    The machine must halt within T steps on the `words` given, unless `unfinished` allows it not to. `input_length` is
-    T + 1 unless given, or the longest of `words` if that is longer: the head sees no further. With `correction` every
-    layer rounds its outputs; without, it returns them as they are, by matrices of the same shapes. Soft attention has
-    the inverse temperature ln(3(n + 1)) for memories of n positions unless another is given: what leaks then is less
-    than n/(3(n + 1)) < 1/3, and is rounded away. `position_bits` asks for more bits than needed.
+    `input_length` is T + 1 unless given, or the longest of `words` if that is longer: the head sees no further. The
+    `words` are checked besides short ones; whether T steps suffice for them is asked by `require_halts`. With
+    `correction` every layer rounds its outputs; without, it returns them as they are, by matrices of the same shapes.
+    Soft attention has the inverse temperature ln(3(n + 1)) for memories of n positions, or that of a number given as
+    `attention`: what leaks then is less than n/(3(n + 1)) < 1/3, and is rounded away. `position_bits` asks for more
+    bits than needed.
     """
     require_integer("steps", steps, 1)
     if adder not in ADDERS:
         raise unknown("adder", adder, ADDERS)
-    if attention not in get_args(Kind):
+    if isinstance(attention, str) and attention not in get_args(Kind):
         raise unknown("attention", attention, get_args(Kind))
     require_words(words)
-    if not unfinished:
-        require_halts(machine, words, steps)
     longest = max((len(machine.encode(word)) for word in words), default=0)
     if input_length is None:
         input_length = max(steps + 1, longest)
@@ -194,12 +307,11 @@ def compile_machine(
     least = bits_needed(machine.tape, steps, input_length)
     bits = least if position_bits is None else position_bits
     require_integer("position_bits", bits, least, MOST_BITS)
-    if attention == "soft":
+    inverse_temperature = None
+    if attention != "hard":
         enough = math.log(3 * (max(steps + 1, input_length) + 1))
-        inverse_temperature = enough if inverse_temperature is None else float(inverse_temperature)
-        require(inverse_temperature > 0, f"inverse_temperature must be positive; got {inverse_temperature!r}")
-    else:
-        require(inverse_temperature is None, "hard attention has no inverse_temperature (try attention='soft')")
+        inverse_temperature = enough if attention == "soft" else float(attention)
+        require(inverse_temperature > 0, f"an inverse temperature must be positive; got attention={attention!r}")
     layout = Layout(len(machine.states) + 1, len(machine.alphabet), bits)
     layers = [*transition(layout, machine), *ADDERS[adder](layout), *retrieval(layout), input_lookup(layout)]
     layers += choice(layout)
@@ -219,6 +331,7 @@ def compile_machine(
         inverse_temperature,
         parameters,
         tuple(layer.name for layer in layers),
+        tuple(words),
     )
 
 
@@ -250,66 +363,3 @@ def _feedforward(layer: Layer, correction: bool) -> dict[str, csr_array | Vector
         thresholds = np.zeros(2 * w)
         apart, together = sparse((2 * w, w), used, used, 1.0), sparse((w, 2 * w), used, used, 1.0)
     return {"W1": weight, "b1": bias, "W2": apart, "b2": thresholds, "W3": together, "b3": np.zeros(w)}
-
-
-def _values(parameter: csr_array | Vector) -> Vector:
-    return parameter if isinstance(parameter, np.ndarray) else parameter.data
-
-
-def _dense(parameter: csr_array | Vector) -> Vector:
-    return parameter if isinstance(parameter, np.ndarray) else parameter.toarray()
-
-
-def _one_hot(group: NDArray[np.floating]) -> NDArray[np.int64]:
-    """Which coordinate is above 1/2, where exactly one is."""
-    above = group > 0.5
-    return np.where(above.sum(axis=-1) == 1, above.argmax(axis=-1), UNCLEAR)
-
-
-KIND = "compiled machine"
-TABLES = ("next_state", "write", "move")
-WORDS = ("name", "states", "alphabet", "start", "accept", "reject", "halting", "tape", "default_input")
-OPTIONS = ("steps", "input_length", "bits", "adder", "correction", "inverse_temperature", "layer_names")
-
-
-def save_machine_weights(compiled: CompiledMachine, path: str | os.PathLike[str]) -> Path:
-    """Write a compiled machine; the file appears whole or not at all."""
-    machine = {name: getattr(compiled.machine, name) for name in WORDS}
-    machine |= {name: getattr(compiled.machine, name).tolist() for name in TABLES}
-    size = {"width": compiled.width, "parameters": compiled.parameter_count, "one_norm": compiled.one_norm}
-    header = {name: getattr(compiled, name) for name in OPTIONS}
-    header |= {"kind": KIND, "machine": machine, "size": size}
-    return write_file(path, compiled.parameters, header)
-
-
-def load_machine_weights(path: str | os.PathLike[str]) -> CompiledMachine:
-    """The compiled machine of a file, with the weights that stand there."""
-    header, parameters = read_file(path, KIND, (KIND,), "krogh compile machine")
-    try:
-        return _compiled(header, parameters)
-    except UNFIT as cause:
-        raise damaged(path, cause) from None
-
-
-def _compiled(header: dict[str, Any], parameters: Weights) -> CompiledMachine:
-    described = header["machine"]
-    tables = {name: np.array(described[name], np.int64) for name in TABLES}
-    written = {name: described[name] for name in WORDS}
-    words: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in written.items()
-    }
-    machine = Machine(**(words | tables))
-    options = {name: header[name] for name in OPTIONS}
-    options["layer_names"] = tuple(options["layer_names"])
-    compiled = CompiledMachine(machine=machine, parameters=parameters, **options)
-    # What the options say fixes every shape; the values are the file's own.
-    fresh = compile_machine(
-        machine,
-        compiled.steps,
-        input_length=compiled.input_length,
-        adder=compiled.adder,
-        correction=compiled.correction,
-        position_bits=compiled.bits,
-    )
-    require_same_shapes(fresh.parameters, compiled.parameters)
-    return compiled

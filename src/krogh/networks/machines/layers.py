@@ -1,23 +1,9 @@
-"""Moving the head: pos3 = pos2 - left + right modulo 2^W, by two adders (sm-approximation, C3; Lemma C.2).
-
-With b_k the bits of pos2, a move to the left borrows from bit k if and only if all less significant bits are 0, and
-a move to the right carries into bit k if and only if they are all 1. Either flips the bit, and nothing else does:
-
-    new b_k = b_k XOR (borrow_k or carry_k)
-
-Nothing is done with the borrow or the carry out of the most significant bit, so the sum is taken modulo 2^W: 0 - 1
-flips every bit of 0...0 to 1...1 = 2^W - 1, and (2^W - 1) + 1 flips every bit of 1...1 to 0...0. Two-way tapes live on
-this: cell -1 is cell 2^W - 1.
-
-    look-ahead   3 layers: all borrows and carries at once; their exclusive or with the bits in two more
-    ripple       4W layers, the source's: first the borrow from bit to bit, then the carry, two layers for each bit
-
-The layers of the transformer that runs a Turing machine (sm-approximation, C3; Lemmas C.1, C.3, C.7, C.8).
+"""The layers of the transformer that runs a Turing machine (sm-approximation, C3; Lemmas C.1, C.3, C.7, C.8).
 
 One decoder step is W + 11 layers (with the look-ahead adder), each [decoder attention] → [encoder attention] → table:
 
     1, 2        C.1   the transition: state and symbol as one pair; then new state, symbol to write, move
-    3, 4, 5     C.2   the move: pos3 = pos2 ± 1 modulo 2^W (`machine_adders`)
+    3, 4, 5     C.2   the move: pos3 = pos2 ± 1 modulo 2^W by `look_ahead` or `ripple`
     6           C.4   has the head been on cell pos3 before?
     7 .. 6+W    C.5   when last: i' = max{t ≤ i : l_{t-1} = l_i}, one bit per layer, the most significant first
     7+W         C.6   what was written then
@@ -25,7 +11,16 @@ One decoder step is W + 11 layers (with the look-ahead adder), each [decoder att
     9+W .. 11+W C.8   the symbol now under the head: the written one, else the input's, else blank
 
 A layer is written down over named groups of coordinates (`Table`, `Attention`) and laid out as sparse arrays here;
-`machines` gives the arrays their names. Coordinates that a table does not mention become 0.
+`compiled` gives the arrays their names. Coordinates that a table does not mention become 0.
+
+Moving the head is pos3 = pos2 - left + right modulo 2^W. With b_k the bits of pos2, a move to the left borrows from bit
+k if and only if all less significant bits are 0, and a move to the right carries into bit k if and only if they are all
+1. Either flips the bit, and nothing else does: new b_k = b_k XOR (borrow_k or carry_k). Nothing is done with the borrow
+or the carry out of the most significant bit, so the sum is taken modulo 2^W: 0 - 1 flips every bit of 0...0 to 1...1 =
+2^W - 1, and (2^W - 1) + 1 flips every bit of 1...1 to 0...0. Two-way tapes live on this: cell -1 is cell 2^W - 1.
+
+    look-ahead   3 layers: all borrows and carries at once; their exclusive or with the bits in two more
+    ripple       4W layers, the source's: first the borrow from bit to bit, then the carry, two layers for each bit
 """
 
 from __future__ import annotations
@@ -197,9 +192,9 @@ def retrieval(layout: Layout) -> list[Layer]:
     layers = [Layer("C.4 visited", visited, matching(layout, pos3, pos2, raised=[was_written]))]
     for j in range(layout.bits):
         others = np.delete(layout["scr3"], j)
-        found = Table(layout, *KEPT).add(was_written, was_written).add(scr3[j], next_bit).add(others, others)
+        next_bits = Table(layout, *KEPT).add(was_written, was_written).add(scr3[j], next_bit).add(others, others)
         search = matching(layout, pos3 + scr3[:j], pos2 + pos1[: j + 1], raised=[next_bit])
-        layers.append(Layer(f"C.5 bit {j + 1}", found, search))
+        layers.append(Layer(f"C.5 bit {j + 1}", next_bits, search))
     read = Table(layout, *KEPT, "scr1").add(was_written, was_written)
     copy = matching(layout, pos3 + scr3, pos2 + pos1, moved=(layout["scr1"], layout["sym2"]))
     return [*layers, Layer("C.6 copy", read, copy)]

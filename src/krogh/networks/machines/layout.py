@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,6 +31,16 @@ WRITTEN, INPUT, NEXT_BIT = 0, 1, 2
 """The three coordinates of scr4."""
 LEFT, RIGHT = 0, 1
 """The two coordinates of dir."""
+UNCLEAR = -1
+"""What is decoded where a group is not one-hot."""
+
+
+class Decoded(NamedTuple):
+    """State, symbol under the head and cell of the head, int [...]; `UNCLEAR` where a one-hot group is none."""
+
+    state: NDArray[np.int64]
+    symbol: NDArray[np.int64]
+    cell: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -80,6 +91,12 @@ def from_binary(codes: ArrayLike) -> NDArray[np.int64]:
     """The numbers that `binary` wrote; entries above 1/2 count as 1."""
     ones = np.asarray(codes) > 0.5
     return ones @ (1 << np.arange(ones.shape[-1])[::-1])
+
+
+def from_one_hot(group: NDArray[np.floating]) -> NDArray[np.int64]:
+    """Which coordinate is above 1/2, where exactly one is."""
+    above = group > 0.5
+    return np.where(above.sum(axis=-1) == 1, above.argmax(axis=-1), UNCLEAR)
 
 
 def cells_needed(tape: str, steps: int, input_length: int) -> tuple[int, int]:

@@ -1,14 +1,14 @@
 """Compiled machines run by looking keys up instead of comparing with all of them.
 
 In the attentions of a compiled machine exact matches win against the null slot and nothing else does
-(`machine_layers.Attention`). Where the hidden vectors are binary, attention therefore is a search for an equal key:
+(`layers.Attention`). Where the hidden vectors are binary, attention therefore is a search for an equal key:
 the D - 1 signs of Q(h) and K(h) are read as one integer. Both facts are checked, not assumed: the first on the weights
 before a run, the second on the vectors at every layer. All numbers come from the parameters, and a step costs
 O(nnz(θ)) for a word, however many steps came before.
 
 Coordinates that no matrix of a layer can make different from 0 are left out while the network runs.
 
-Memories for attention that only exact matches win: keys are integers, and a look is a search for an equal one.
+What attention looks at is a memory, in which keys are integers and a look is a search for an equal one:
 
     FixedMemory     what the encoder offers: all keys are known beforehand
     GrowingMemory   what the decoder offers while it runs: a step adds its key, then looks; a hash table for every word
@@ -23,16 +23,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from krogh.errors import KroghError, require
-from krogh.networks.machines.compiled import CompiledMachine
 from krogh.networks.machines.layers import Vector
 from krogh.networks.machines.layout import binary
+
+if TYPE_CHECKING:
+    from krogh.networks.machines.compiled import CompiledMachine
 
 Codes = NDArray[np.int64]
 Values = NDArray[np.float64]

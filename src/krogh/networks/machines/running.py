@@ -1,12 +1,4 @@
-"""Running compiled machines: a batch of words at once, by looking keys up or densely (sm-approximation, C3).
-
-    method="lookup"  NumPy, hard attention, binary vectors: 10^4 steps of 64 words in about half a minute
-    method="dense"   JAX, `lax.scan` over steps, any weights and float types, hard and soft attention, derivatives;
-                     O(T²) for T steps
-
-Both take every number from the parameters, and agree on every hidden vector.
-
-Encoder–decoder transformers that write one output per step and read it back (sm-approximation, A2).
+"""Encoder–decoder transformers that write one output per step and read it back (sm-approximation, A2, C3).
 
     encoder      e_i = E[:, x_i] + β(i), i = 1..m: no mixing
     attention    Attn(h, (h_1..h_n)) = h + Σ_j p_j v_j over j = 0..n, with scores τ_0 = Q(h)·K_0 and τ_j = Q(h)·K(h_j),
@@ -17,14 +9,21 @@ Encoder–decoder transformers that write one output per step and read it back (
 
 Parameters are a dictionary: `E` [w, |A|], `o0` [w], `cls` [w]; for every layer i = 1..d `L{i}.ff.{W1,b1,W2,b2,W3,b3}`,
 and where it attends `L{i}.dec.{Wq,bq,Wk,bk,Wv,bv,K0,V0}` and `L{i}.enc.{...}`; where it does not, nothing is added. The
-same parameters serve all steps. Everything here is a pure function of them, for any weights and any float type.
+same parameters serve all steps.
+
+Compiled machines run on a batch of words at once, in one of two ways that take every number from the parameters and
+agree on every hidden vector:
+
+    method="lookup"  NumPy, hard attention, binary vectors: 10^4 steps of 64 words in about half a minute
+    method="dense"   JAX, `lax.scan` over steps, any weights and float types, hard and soft attention, derivatives;
+                     O(T²) for T steps
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,11 +33,15 @@ from jax.typing import ArrayLike
 from numpy.typing import NDArray
 
 from krogh.errors import require_integer, unknown
-from krogh.networks.machines.compiled import CompiledMachine, Decoded
 from krogh.networks.machines.layers import Vector
+from krogh.networks.machines.layout import Decoded
 from krogh.networks.machines.lookup import MOST_WORDS, GrowingMemory, LookupNetwork, require_binary
+from krogh.networks.relu import affine
 from krogh.programs.machines.machine import Word
 from krogh.theory.numerics import double_precision
+
+if TYPE_CHECKING:
+    from krogh.networks.machines.compiled import CompiledMachine
 
 Parameters = Mapping[str, Array]
 EXACT = jax.lax.Precision.HIGHEST
@@ -70,12 +73,6 @@ class Memory(NamedTuple):
 def layer_count(parameters: Parameters) -> int:
     """d, the number of layers."""
     return sum(name.endswith(".ff.W1") for name in parameters)
-
-
-def affine(weight: Array, bias: Array, h: Array) -> Array:
-    """W h + b for vectors h [..., n]."""
-    product = jnp.matmul(h, weight.T, precision=EXACT)
-    return product + jnp.expand_dims(bias, range(product.ndim - 1))
 
 
 def feedforward(parameters: Parameters, prefix: str, h: Array) -> Array:
@@ -222,8 +219,8 @@ def run_machine(
         for vectors in lookup_steps(compiled, some, steps + 1):
             last = vectors[-1]
             decoded.append(compiled.decode(last))
-        found = Decoded(*(np.stack(group, axis=1) for group in zip(*decoded, strict=True)))
-        parts.append(MachineRun(*found, last @ np.asarray(compiled.parameters["cls"])))
+        run = Decoded(*(np.stack(group, axis=1) for group in zip(*decoded, strict=True)))
+        parts.append(MachineRun(*run, last @ np.asarray(compiled.parameters["cls"])))
     return MachineRun(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
@@ -286,7 +283,8 @@ def dense_steps(compiled: CompiledMachine, words: Sequence[Word], *, hidden: boo
         parameters = {name: jnp.asarray(value) for name, value in compiled.dense_parameters().items()}
         done: Steps = _compiled_steps(
             parameters,
-            *_inputs(compiled, words),
+            jnp.asarray(compiled.positions),
+            *map(jnp.asarray, compiled.tokens(words)),
             steps=compiled.decoder_steps,
             inverse_temperature=compiled.inverse_temperature,
             hidden=hidden,
@@ -294,18 +292,15 @@ def dense_steps(compiled: CompiledMachine, words: Sequence[Word], *, hidden: boo
         return done
 
 
-def machine_output(parameters: Mapping[str, ArrayLike], compiled: CompiledMachine, words: Sequence[Word]) -> jax.Array:
+def machine_output(
+    compiled: CompiledMachine, parameters: Mapping[str, ArrayLike], tokens: ArrayLike, lengths: ArrayLike
+) -> jax.Array:
     """cls·o_{T'} [batch] as a function of any parameters with the names and shapes of `compiled.dense_parameters()`.
 
-    Differentiable, and to be compiled by the caller (`jax.jit`). The float type is that of the parameters; float64
-    needs JAX's x64 mode.
+    Words are given as `compiled.tokens` writes them. Differentiable, and to be compiled by the caller (`jax.jit`). The
+    float type is that of the parameters; float64 needs JAX's x64 mode.
     """
     arrays = {name: jnp.asarray(value) for name, value in parameters.items()}
-    count, temperature = compiled.decoder_steps, compiled.inverse_temperature
-    steps = run_transformer(arrays, *_inputs(compiled, words), count, inverse_temperature=temperature)
+    inputs = (jnp.asarray(compiled.positions), jnp.asarray(tokens), jnp.asarray(lengths))
+    steps = run_transformer(arrays, *inputs, compiled.decoder_steps, inverse_temperature=compiled.inverse_temperature)
     return classify(arrays, steps.outputs)
-
-
-def _inputs(compiled: CompiledMachine, words: Sequence[Word]) -> tuple[jax.Array, jax.Array, jax.Array]:
-    tokens, lengths = compiled.tokens(words)
-    return jnp.asarray(compiled.positions), jnp.asarray(tokens), jnp.asarray(lengths)

@@ -1,8 +1,4 @@
-"""Whether perturbations of a given size ever change an output: random ones, and those that gradients find.
-
-A certificate says that none does; a trial that does would refute it.
-
-An upper bound on the all-layer margin: a perturbation of the parameters that flips the output.
+"""An upper bound on the all-layer margin: a perturbation of the parameters that flips the output.
 
 A network with corrections is flat around its parameters, so that gradients at δ = 0 say nothing. Instead
 
@@ -13,8 +9,10 @@ A network with corrections is flat around its parameters, so that gradients at �
     4. projected gradient descent within a smaller ball, as long as that flips too,
     5. the smallest over all restarts.
 
-`random_radii` is step 1 alone on dense directions: how large a random change of all weights must be to matter.
 Any perturbation that flips bounds the margin, however it was found; it is returned, and checked outside the search.
+
+`trial_perturbations` asks the other way round whether perturbations of a given size ever change an output, random ones
+and those that gradients find: a certificate says that none does, and a trial that does would refute it.
 """
 
 from __future__ import annotations
@@ -28,6 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from krogh.errors import KroghError, require, require_integer
+from krogh.networks.compiled import Subject
 from krogh.networks.margins.search import (
     KINDS,
     LARGE,
@@ -54,6 +53,28 @@ _STEPS = 20
 assert len(_FRACTIONS) == POINTS
 
 
+_BATCH = 64
+"""Perturbations of one input at once."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How thorough an attack is: restarts, rounds of step 3 for each, and how often, at most, the ball shrinks."""
+
+    restarts: int = 12
+    refinements: int = 60
+    projections: int = 12
+
+    def __post_init__(self) -> None:
+        for name, least in (("restarts", 1), ("refinements", 0), ("projections", 0)):
+            require_integer(name, getattr(self, name), least)
+
+    @property
+    def evaluations(self) -> int:
+        """About how often an attack runs the network."""
+        return self.restarts * (130 + 75 * self.refinements + 60 * self.projections)
+
+
 @dataclass(frozen=True, eq=False)
 class Attack:
     """The smallest perturbation found that flips the output; `radius` is its norm, an upper bound on the margin.
@@ -74,23 +95,13 @@ def attack(
     x: Any,
     y: Any,
     *,
-    restarts: int = 12,
-    refinements: int = 60,
-    projections: int = 12,
+    effort: Effort = Effort(),
     scan: Scan = Scan(),
     frozen: Sequence[str] = (),
     seed: int = 0,
 ) -> Attack:
-    """The search above, for the output on x whose label is y in {0, 1}; parameters named in `frozen` do not move.
-
-    `projections` is how often, at most, the ball shrinks at the end.
-    """
-    for name, count, least in (
-        ("restarts", restarts, 1),
-        ("refinements", refinements, 0),
-        ("projections", projections, 0),
-    ):
-        require_integer(name, count, least)
+    """The search above, for the output on x whose label is y in {0, 1}; parameters named in `frozen` do not move."""
+    restarts = effort.restarts
     land = landscape(output, parameters, x, y, frozen)
     rng = np.random.default_rng(seed)
     kinds = [restart % len(KINDS) for restart in range(restarts)]
@@ -100,9 +111,9 @@ def attack(
     units, below, above = _first(land, units, scan)
     norms = narrowed(land, units, below, above, rounds=6)
     strength = np.ones(restarts)
-    for _ in range(refinements):
+    for _ in range(effort.refinements):
         units, norms, strength = _refined(land, rng, units, norms, strength)
-    units, norms = _projected(land, rng, units, norms, projections)
+    units, norms = _projected(land, rng, units, norms, effort.projections)
     best = int(np.argmin(norms))
     if not math.isfinite(norms[best]):
         return Attack(math.inf, None, norms, "nothing flipped")
@@ -110,37 +121,8 @@ def attack(
     return Attack(perturbation_norm(perturbation), perturbation, norms, KINDS[kinds[best]])
 
 
-def random_radii(
-    output: Output,
-    parameters: Mapping[str, ArrayLike],
-    x: Any,
-    y: Any,
-    *,
-    count: int = 10,
-    scan: Scan = Scan(low=1e-12),
-    seed: int = 0,
-) -> Array:
-    """The smallest scanned norm at which each of `count` Gaussian directions flips the output, [count].
-
-    Infinite where none up to `scan.high` does, zero where the output is wrong to begin with.
-    """
-    require_integer("count", count, 1)
-    land = landscape(output, parameters, x, y)
-    units = directions(np.random.default_rng(seed), land, [0] * count)
-    return np.zeros(count) if _wrong(land, units) else first_flips(land, units, scan)[1]
-
-
 def projected_gradient(
-    output: Output,
-    parameters: Mapping[str, ArrayLike],
-    x: Any,
-    y: Any,
-    radius: float,
-    *,
-    restarts: int = 12,
-    steps: int = 60,
-    frozen: Sequence[str] = (),
-    seed: int = 0,
+    land: Landscape, radius: float, *, restarts: int = 12, steps: int = 60, seed: int = 0
 ) -> tuple[Array, Array]:
     """The least ±F that gradient descent finds where ‖δ‖ ≤ `radius`, [restarts], and the δ of each, [restarts, p].
 
@@ -150,7 +132,6 @@ def projected_gradient(
     require(radius > 0 and math.isfinite(radius), f"radius must be a positive number; got radius={radius!r}")
     require_integer("restarts", restarts, 1)
     require_integer("steps", steps, 1)
-    land = landscape(output, parameters, x, y, frozen)
     rng = np.random.default_rng(seed)
     units = directions(rng, land, [restart % len(KINDS) for restart in range(restarts)])
     return _descended(land, rng, radius * units, np.full(restarts, radius), steps)
@@ -242,10 +223,6 @@ def _certain(land: Landscape, vector: Array, y: Any) -> Parameters:
     raise KroghError("the flip found by the search is not one outside it; is the output a pure function in float64?")
 
 
-_BATCH = 64
-"""Perturbations of one input at once."""
-
-
 @dataclass(frozen=True)
 class Trials:
     """How many perturbations of norm `radius` were tried, how many of them flipped an output, and the least ±F met.
@@ -261,22 +238,14 @@ class Trials:
 
 
 def trial_perturbations(
-    output: Output,
-    parameters: Mapping[str, ArrayLike],
-    inputs: Sequence[Any],
-    labels: Sequence[Any],
-    radius: float,
-    *,
-    random: int = 10_000,
-    adversarial: int = 100,
-    steps: int = 30,
-    seed: int = 0,
+    subject: Subject, radius: float, *, random: int = 10_000, adversarial: int = 100, steps: int = 30, seed: int = 0
 ) -> Trials:
     """Perturb all parameters by `radius`, in random directions (dense, sparse, one layer) and by gradient descent.
 
     Both are spread evenly over the inputs. A descent counts as one trial, with the least value on its way.
     """
     require(radius > 0 and math.isfinite(radius), f"radius must be a positive number; got radius={radius!r}")
+    inputs, labels = subject.inputs, subject.labels
     require(len(inputs) == len(labels) > 0, f"give inputs and as many labels; got {len(inputs)} and {len(labels)}")
     require_integer("random", random, 0)
     require_integer("adversarial", adversarial, 0)
@@ -284,7 +253,7 @@ def trial_perturbations(
     shares = [len(part) for part in np.array_split(np.arange(random), len(inputs))]
     attacks = [len(part) for part in np.array_split(np.arange(adversarial), len(inputs))]
     for place, (x, y, count, descents) in enumerate(zip(inputs, labels, shares, attacks, strict=True)):
-        land = landscape(output, parameters, x, y)
+        land = landscape(subject.output, subject.parameters, x, y)
         rng = np.random.default_rng([seed, place])
         batch = 4 if land.shapes.size >= LARGE else _BATCH
         for start in range(0, count, batch):
@@ -292,8 +261,6 @@ def trial_perturbations(
             values = land.values(units, np.full((batch, 1), radius))[: count - start, 0]
             flips, least = flips + int(np.sum(~(values > 0))), min(least, float(values.min()))
         if descents:
-            values, _ = projected_gradient(
-                output, parameters, x, y, radius, restarts=descents, steps=steps, seed=seed + place
-            )
+            values, _ = projected_gradient(land, radius, restarts=descents, steps=steps, seed=seed + place)
             flips, least = flips + int(np.sum(~(values > 0))), min(least, float(values.min()))
     return Trials(radius, random, adversarial, flips, least)

@@ -41,7 +41,7 @@ from krogh.theory.programs.theorem import (
 
 def certify_automaton(compiled: Any, length: int | None = None) -> Certificate:
     """Both bounds for a compiled automaton: for words of every length with rounding, up to `length` without."""
-    weights: Mapping[str, Any] = compiled.weights
+    weights: Mapping[str, Any] = compiled.parameters
     recurrent, readout = layer_of(weights["W"], weights["b"])[0], float(np.linalg.norm(weights["r"]))
     norm, row = operator_norm_bound(recurrent), largest_row_norm(recurrent)
     if "V1" not in weights:

@@ -15,7 +15,7 @@ falls with the depth.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,11 +48,11 @@ class _Norms:
 
 
 def certify_circuit(network: Any, inputs: ArrayLike | None = None) -> Certificate:
-    """Both bounds for a compiled circuit, its ReLU network or its parameters by name, for each of its outputs.
+    """Both bounds for a compiled circuit or its parameters by name, for each of its outputs.
 
     They hold for all binary inputs, or for the `inputs` [batch, m] given, where they may be larger.
     """
-    blocks = blocks_of(network)
+    blocks = blocks_of(network if isinstance(network, Mapping) else network.parameters)
     *body, last = blocks
     require(last.kind == "linear" and body and body[0].kind == "gates", "a network of gates ends with a linear layer")
     radii = _checked(blocks)

@@ -14,9 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from krogh.errors import require
 
@@ -114,20 +113,6 @@ class WeightSharing:
         return tuple({name: shared[np.asarray(index)] for name, index in layer.items()} for layer in self.layers)
 
 
-def own_parameters(layers: Sequence[Mapping[str, ArrayLike]]) -> tuple[WeightSharing, NDArray[np.float64]]:
-    """The sharing that shares nothing, and the vector of all parameters of `layers` one after the other."""
-    indices, start, values = [], 0, [np.zeros(0)]
-    for layer in layers:
-        own = {}
-        for name, array in layer.items():
-            value = np.asarray(array, np.float64)
-            own[name] = np.arange(start, start + value.size).reshape(value.shape)
-            start += value.size
-            values.append(value.ravel())
-        indices.append(own)
-    return WeightSharing(start, tuple(indices)), np.concatenate(values)
-
-
 @dataclass(frozen=True, eq=False)
 class SharedNetwork:
     """F'(x, θ') = F(x, τ¹(θ'), τ²(θ')): the network whose only parameter is the shared vector, named "shared"."""
@@ -144,46 +129,3 @@ class SharedNetwork:
         """F'(x, θ'), as `attack` takes it."""
         shared = parameters["shared"]
         return self.network.output(x, self.modules.per_layer(shared), self.corrections.per_layer(shared))
-
-
-def corrected_circuit(
-    parameters: Mapping[str, Any],
-) -> tuple[CorrectedNetwork, tuple[dict[str, Any], ...], tuple[dict[str, Any], ...]]:
-    """A compiled circuit as (D.1), with θ and ξ: f_i is its gate module i, ζ_i the rounding after it, f_d the end.
-
-    `parameters` are those of `krogh.networks.relu.dense_parameters`; where a module has no rounding, ζ_i is the
-    identity. Inputs and values are vectors [m] and [r_i], the output is [outputs].
-    """
-    count = sum(name.endswith(".W1") for name in parameters)
-    passed = sum(name.startswith("p") and name.endswith(".W") for name in parameters)
-    require(count > 0 and "out.W" in parameters, "a circuit has gate modules f0, f1, ... and a last layer out")
-
-    def own(*names: str) -> dict[str, Any]:
-        return {name: parameters[name] for name in names}
-
-    def two_layers(prefix: str, weight: str, bias: str) -> Correction:
-        names = [f"{prefix}.{letter}{k}" for k in (1, 2) for letter in (weight, bias)]
-
-        def module(h: Any, p: Weights) -> Any:
-            return jax.nn.relu(p[names[2]] @ jax.nn.relu(p[names[0]] @ h + p[names[1]]) + p[names[3]])
-
-        return module
-
-    def end(h: tuple[Any, ...], p: Weights) -> Any:
-        value = h[-1]
-        for place in range(passed):
-            value = jax.nn.relu(p[f"p{place}.W"] @ value + p[f"p{place}.b"])
-        return p["out.W"] @ value + p["out.b"]
-
-    gates = [two_layers(f"f{place}", "W", "b") for place in range(count)]
-    rounded = [f"z{place}.V1" in parameters for place in range(count)]
-    later = [_reads_last(gate) for gate in gates[1:]]
-    corrections = tuple(two_layers(f"z{place}", "V", "c") if rounded[place] else None for place in range(count))
-    last = own("out.W", "out.b", *(f"p{place}.{part}" for place in range(passed) for part in ("W", "b")))
-    theta = [own(*(f"f{place}.{part}" for part in ("W1", "b1", "W2", "b2"))) for place in range(count)]
-    xi = [own(*(f"z{place}.{part}" for part in ("V1", "c1", "V2", "c2") if rounded[place])) for place in range(count)]
-    return CorrectedNetwork(gates[0], (*later, end), corrections), (*theta, last), tuple(xi)
-
-
-def _reads_last(module: Correction) -> Later:
-    return lambda h, p: module(h[-1], p)

@@ -1,6 +1,4 @@
-"""How large a network is, in the measures that bounds on sample complexity use: ‖θ‖_1, p, width, depth, Π‖W_i‖.
-
-Layers of a network by what they do, and what a certificate has to know of them.
+"""Layers of a network by what they do, and what a certificate has to know of them.
 
 A *block* is a run of layers h ↦ φ(W h + b) that computes gates ("gates"), rounds ("round"), hands on ("pass"), or ends
 the network, without φ ("linear"). Parameters may be dense or sparse, under the names of a compiled circuit: f{i}.W1,
@@ -18,8 +16,8 @@ import numpy as np
 import scipy.sparse as sparse
 from numpy.typing import ArrayLike, NDArray
 
-from krogh.errors import KroghError, require
-from krogh.theory.numerics import largest_row_norm, operator_norm_bound
+from krogh.errors import require
+from krogh.theory.numerics import largest_row_norm
 
 Array = NDArray[np.float64]
 Layer = tuple[sparse.csr_array, Array]
@@ -36,11 +34,6 @@ class Block:
     kind: str
     name: str
     layers: tuple[Layer, ...]
-
-    @property
-    def norms(self) -> tuple[float, ...]:
-        """Upper bounds on ‖W‖ of each layer."""
-        return tuple(operator_norm_bound(weight) for weight, _ in self.layers)
 
     @property
     def row_norms(self) -> tuple[float, ...]:
@@ -62,22 +55,8 @@ def layer_of(weight: Any, bias: Any) -> Layer:
     return matrix, np.asarray(bias, np.float64)
 
 
-def blocks_of(network: Any) -> tuple[Block, ...]:
-    """The blocks of a compiled circuit, of its ReLU network, or of parameters under its names."""
-    if isinstance(network, Mapping):
-        return _named_blocks(network)
-    network = getattr(network, "network", network)
-    found, numbers = [], {"gates": 0, "round": 0, "pass": 0, "linear": 0}
-    prefixes = {"gates": "f", "round": "z", "pass": "p", "linear": "out"}
-    for module in network.modules:
-        layers = tuple(layer_of(layer.weight, layer.bias) for layer in network.layers[module.layers])
-        number = "" if module.kind == "linear" else str(numbers[module.kind])
-        found.append(Block(module.kind, prefixes[module.kind] + number, layers))
-        numbers[module.kind] += 1
-    return tuple(found)
-
-
-def _named_blocks(parameters: Mapping[str, Any]) -> tuple[Block, ...]:
+def blocks_of(parameters: Mapping[str, Any]) -> tuple[Block, ...]:
+    """The blocks of parameters by the names of a compiled circuit, dense or sparse."""
     require("out.W" in parameters, f"a network ends with out.W and out.b; got {', '.join(sorted(parameters)[:5])}")
     found, used = [], 2
     for place in range(len(parameters)):
@@ -186,59 +165,3 @@ def true_sizes(blocks: Sequence[Block], inputs: ArrayLike | None) -> list[list[f
 
 def _largest(columns: Array) -> float:
     return math.sqrt(float(np.max(np.sum(np.square(columns), axis=0), initial=0.0)))
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """`one_norm` ‖θ‖_1; `parameters` p, zeros and padding among them; `width`; `depth` in layers.
-
-    `log_norm_product` is ln Π‖W_i‖ over all matrices that an input passes on its way, each as often as it passes it:
-    what bounds by norms grow with. -inf where a matrix is zero. Norms are bounded from above.
-    """
-
-    one_norm: float
-    parameters: int
-    width: int
-    depth: int
-    log_norm_product: float
-
-    @property
-    def norm_product(self) -> float:
-        """Π‖W_i‖; infinite where a float cannot hold it."""
-        return math.exp(self.log_norm_product) if self.log_norm_product < 709 else math.inf
-
-
-def network_sizes(network: Any, length: int | None = None) -> Sizes:
-    """The sizes of a compiled circuit, machine, automaton or counting network; `length` of words for an automaton."""
-    if hasattr(network, "machine"):
-        steps = network.decoder_steps
-        each = sum(
-            _log_norm(network.parameters[f"L{place}.ff.W{k}"])
-            for place in range(1, network.depth + 1)
-            for k in (1, 2, 3)
-        )
-        classifier = _log_norm(np.atleast_2d(network.parameters["cls"]))
-        return Sizes(network.one_norm, network.parameter_count, network.width, network.depth, steps * each + classifier)
-    if hasattr(network, "network"):
-        relu = network.network
-        product = sum(_log_norm(layer.weight) for layer in relu.layers)
-        return Sizes(relu.one_norm, relu.parameters, relu.width, relu.depth, product)
-    if hasattr(network, "table"):
-        size = network.size
-        product = sum(_log_norm(layer.weight) for layer in network.table.layers) + _log_norm(network.head["V"])
-        return Sizes(size["one_norm"], int(size["parameters"]), int(size["width"]), int(size["layers"]), product)
-    if hasattr(network, "automaton"):
-        size, steps = network.size, length or 0
-        each = _log_norm(network.weights["W"])
-        each += sum(_log_norm(network.weights[name]) for name in ("V1", "V2") if name in network.weights)
-        depth = int(size["layers_per_symbol"]) * steps + 1
-        product = steps * each + _log_norm(np.atleast_2d(network.weights["r"]))
-        return Sizes(size["one_norm"], int(size["parameters"]), int(size["width"]), depth, product)
-    raise KroghError(
-        f"sizes are known of compiled circuits, machines, automata and counting networks; got {type(network).__name__}"
-    )
-
-
-def _log_norm(matrix: Any) -> float:
-    norm = operator_norm_bound(matrix)
-    return math.log(norm) if norm > 0 else -math.inf

@@ -1,14 +1,5 @@
 """Certified lower bounds on the all-layer margin of transformers that run Turing machines.
 
-What a certificate has to know of a hard-max attention whose winners lead by a gap, under perturbation.
-
-    scores  τ_j = (W_q h + b_q)·(W_k h_j + b_k),  τ_0 = (W_q h + b_q)·K_0,  values W_v h_j + b_v and V_0
-
-The true vectors are bits, so that queries and keys are within intervals: their norms, and how far two keys are apart,
-are bounded entry by entry. As long as two scores change by less than the gap against each other, perturbed attention
-looks at some of the true winners only, whose values are equal; scores of winners that tied may then differ, and do no
-harm.
-
 A module is attention and the first matrix of the feedforward block, its correction the other two; parameters are shared
 between decoder steps, never within a module. Constants of Theorem D.6, with W the first matrix, gap 1, keys and queries
 of D entries ±1, k̄ = max(√D, ‖K_0‖), and s ≤ 1/(10 k̄ (λ + 2)):
@@ -24,7 +15,16 @@ The encoder is not corrected: E enters the module that looks at it. κ_ξ and σ
 bounds every hidden vector, W the bits of a position. `refined` follows the proof layer by layer with the sizes of each
 layer, and asks of scores to keep their order and of coordinates to stay within the radius of rounding.
 
-What is taken for granted, and checked by `krogh.networks`: hidden vectors are bits, winners lead by `gap`,
+Of a hard-max attention whose winners lead by a gap a certificate has to know, under perturbation,
+
+    scores  τ_j = (W_q h + b_q)·(W_k h_j + b_k),  τ_0 = (W_q h + b_q)·K_0,  values W_v h_j + b_v and V_0
+
+The true vectors are bits, so that queries and keys are within intervals: their norms, and how far two keys are apart,
+are bounded entry by entry. As long as two scores change by less than the gap against each other, perturbed attention
+looks at some of the true winners only, whose values are equal; scores of winners that tied may then differ, and do no
+harm.
+
+What is taken for granted, and checked by `krogh.networks.machines`: hidden vectors are bits, winners lead by `gap`,
 winners' values are equal, and the output is ±1, on the words at hand. So the bounds are for words on which the machine
 halts in time.
 """

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import numpy as np
 
 from krogh.errors import require_integer
+from krogh.networks.compiled import Sizes
 from krogh.networks.machines.compiled import compile_machine
-from krogh.networks.margins.layers import Sizes, network_sizes
 from krogh.networks.margins.machines import certify_machine
 from krogh.programs.machines.machine import Machine
 from krogh.theory.prediction import prediction
@@ -71,7 +71,7 @@ def worst_machine(
         compile_machine(_machine(states, symbols, tape, everywhere), steps, input_length=input_length)
         for everywhere in (False, True)
     )
-    sizes = replace(network_sizes(narrow), one_norm=spread.one_norm + states)
+    sizes = replace(narrow.sizes(), one_norm=spread.one_norm + states)
     return sizes, certify_machine(narrow, deciding=states)
 
 

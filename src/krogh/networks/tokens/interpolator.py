@@ -153,7 +153,7 @@ class Overfitting(Construction):
     @property
     def squared_norm(self) -> float:
         """‖vec Θ‖²."""
-        return float(sum(np.sum(value**2) for value in self.params.values()))
+        return float(sum(np.sum(value**2) for value in self.parameters.values()))
 
 
 @construction("qstr/overfitting-rnn", source="qSTR paper, Lemmas 36 to 38 and the proof of Theorem 9")
@@ -191,21 +191,21 @@ def token_interpolator(
     rows = np.arange(samples)
     writer = TokenPrompts(task, reach=math.inf, shared=False)
     labels = writer.labels(tokens, indices)[rows, positions]
-    found = separating_direction(tokens[rows, positions], seed)
-    inside = interpolator(found.projections, labels)
+    separation = separating_direction(tokens[rows, positions], seed)
+    inside = interpolator(separation.projections, labels)
     return Overfitting(
         name="qstr/overfitting-rnn",
         task=task,
         model=LipschitzRnn(state, depth=1, readout_depth=depth),
-        params=overfitting_params(task, inside, found.direction, state, depth),
+        parameters=overfitting_params(task, inside, separation.direction, state, depth),
         statement=f"ŷ = y at one position of each of {samples} prompts of {length} tokens, as a function of that "
         "position's token alone",
         width=state,
-        oracle=Fitted(writer.encode(tokens, indices), positions, labels, found.direction, dimension),
+        oracle=Fitted(writer.encode(tokens, indices), positions, labels, separation.direction, dimension),
         # Between close points the slope is as large as |y|/ε, and so is what rounding costs.
         tolerance=max(1e-10, 1e-14 * float(np.abs(labels).max()) / inside.gap),
         interpolator=inside,
-        separated=found.separated,
+        separated=separation.separated,
     )
 
 

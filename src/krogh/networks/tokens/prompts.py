@@ -34,17 +34,16 @@ LinkName = Literal["linear", "mean", "two-layer"]
 
 def link_network(task: TokenRegression) -> TwoLayer:
     """The task's link as an exact two-layer ReLU network; links that are none are refused."""
-    found = task.link.two_layer(task.sparsity, task.dimension)
-    if found is None:
+    network = task.link.two_layer(task.sparsity, task.dimension)
+    if network is None:
         raise KroghError(
             f"the link {task.link.kind!r} is no two-layer ReLU network, and a construction needs one that is "
             "(try 'linear', 'mean' or 'two-layer')"
         )
-    return found
+    return network
 
 
 def token_task(
-    length: int,
     dimension: int,
     sparsity: int,
     *,
@@ -55,7 +54,7 @@ def token_task(
     shared: bool = False,
     scaled: bool = False,
 ) -> TokenRegression:
-    """The task that text settings describe; `seed` draws the link's direction or network (of width `hidden`)."""
+    """The task that text settings describe, a token per code; `seed` draws the link (a network has `hidden` units)."""
     chosen: Link
     if link == "two-layer":
         chosen = TwoLayerLink.random(sparsity, dimension, hidden, seed, biased=True)
@@ -64,7 +63,7 @@ def token_task(
     else:
         raise unknown("link", link, get_args(LinkName))
     law = "shared" if shared else "independent"
-    return TokenRegression(length, dimension, chosen, codes, sparsity, index_law=law, scaled=scaled)
+    return TokenRegression(len(codes), dimension, chosen, codes, sparsity, index_law=law, scaled=scaled)
 
 
 def theory_dimension(length: int, code_dimension: int | None) -> int:

@@ -53,6 +53,16 @@ class RetrievalCertificate:
     output_error: float
     query_key_norm: float
 
+    @property
+    def value(self) -> float:
+        """The error of outputs, at most."""
+        return self.output_error
+
+    @property
+    def holds_for(self) -> str:
+        """For which prompts."""
+        return f"prompts whose tokens have norm at most {self.reach:g}"
+
 
 @dataclass(frozen=True)
 class RetrievalMeasured:
@@ -67,7 +77,11 @@ class RetrievalMeasured:
 class Retrieval(Construction):
     """The retrieval transformer with its certificate."""
 
-    certificate: RetrievalCertificate = field(kw_only=True)
+    promise: RetrievalCertificate = field(kw_only=True)
+
+    def certificate(self) -> RetrievalCertificate:
+        """What Lemma 11 promises."""
+        return self.promise
 
     def measure(self, seed: int = 0) -> RetrievalMeasured:
         """The certified quantities on the oracle's prompts, from the model's own attention in float64."""
@@ -77,14 +91,14 @@ class Retrieval(Construction):
         for tokens, indices in self.oracle.prompts(seed):
             x = self.oracle.encode(tokens, indices)
             with double_precision():
-                params: dict[str, Any] = {name: jnp.asarray(value) for name, value in self.params.items()}
+                params: dict[str, Any] = {name: jnp.asarray(value) for name, value in self.parameters.items()}
                 attention = np.asarray(self.model.attention(params, jnp.asarray(x)))
                 brought = np.asarray(self.model.attended(params, jnp.asarray(x)))
             asked = np.swapaxes(indices, 1, 2)[..., None]
             weight = min(weight, float(np.take_along_axis(attention[:, :q], asked, axis=3).min()))
-            wanted = tokens[np.arange(len(tokens))[:, None, None], indices]
-            token_error = max(token_error, float(np.linalg.norm(brought[:, :, :q, :d] - wanted, axis=-1).max()))
-            gap = np.abs(self.outputs(x) - self.oracle.labels(tokens, indices))
+            named = tokens[np.arange(len(tokens))[:, None, None], indices]
+            token_error = max(token_error, float(np.linalg.norm(brought[:, :, :q, :d] - named, axis=-1).max()))
+            gap = np.abs(self.run(x) - self.oracle.labels(tokens, indices))
             output_error = max(output_error, float(gap.max()))
         return RetrievalMeasured(weight, token_error, output_error)
 
@@ -111,7 +125,7 @@ def token_retrieval(
     """
     size = theory_dimension(length, code_dimension)
     codes = sign_codes(length, size, seed, ASSUMED_COHERENCE)
-    task = token_task(length, dimension, sparsity, link=link, hidden=hidden, codes=codes, seed=seed, scaled=True)
+    task = token_task(dimension, sparsity, link=link, hidden=hidden, codes=codes, seed=seed, scaled=True)
     return retrieval(task, heads=heads, epsilon=epsilon, reach=reach)
 
 
@@ -149,13 +163,13 @@ def retrieval(
         name="qstr/retrieval",
         task=task,
         model=MergedAttention(heads, len(network.a)),
-        params={"QK": query_key, "W": weight, "b": network.b, "a": network.a},
+        parameters={"QK": query_key, "W": weight, "b": network.b, "a": network.a},
         statement=f"|ŷ_i - g(x_t)| ≤ {math.sqrt(epsilon):g} at every position i of every prompt of {n} tokens "
         f"of norm at most {reach:g}, for every t = t_i in [{n}]^{q}",
         width=len(network.a),
         oracle=TokenPrompts(task, reach, shared=task.index_law == "shared"),
         tolerance=math.sqrt(epsilon),
-        certificate=certificate,
+        promise=certificate,
     )
 
 

@@ -14,11 +14,10 @@ is small; its approximations are not written down. Here Ψ is exact, in one of t
                  piecewise-linear squares; ρ = relu(1 - ε_1 - s̃) is exactly 0 on a match and at least 1/2 - 2ε_1
                  otherwise, and closes the gate relu(x - Bρ) - relu(-x - Bρ).
 
-Small ReLU networks that constructions are put together from (qSTR paper, Propositions 26 and 28).
-
-A gadget is one hidden layer, x ↦ C relu(A x + b). Gadgets that read the same input are laid side by side by
-`together`, one after the other by `chained`, which merges the output matrix of each with the input matrix of the
-next: k gadgets in a chain are a network of k + 1 layers, with a bias in all but the last.
+All is put together from gadgets of one hidden layer, x ↦ C relu(A x + b) (Propositions 26 and 28). Gadgets that read
+the same input are laid side by side by `together`, one after the other by `chained`, which merges the output matrix of
+each with the input matrix of the next: k gadgets in a chain are a network of k + 1 layers, with a bias in all but the
+last.
 
     identity     x = relu(x) - relu(-x)
     addition     the same of a sum
@@ -219,7 +218,7 @@ def token_rnn(
         codes = sphere_codes(length, size, seed)
     else:
         codes = np.asarray(sign_codes(length, size, seed, ASSUMED_COHERENCE), np.float64)
-    task = token_task(length, dimension, sparsity, link=link, hidden=hidden, codes=codes, seed=seed, shared=True)
+    task = token_task(dimension, sparsity, link=link, hidden=hidden, codes=codes, seed=seed, shared=True)
     return exact_rnn(task, realisation, reach)
 
 

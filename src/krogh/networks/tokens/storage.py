@@ -50,7 +50,7 @@ def token_storage(
     Codes are random signs of dimension ⌈20 ln N⌉ unless given.
     """
     codes = sign_codes(length, theory_dimension(length, code_dimension), seed)
-    return storage_rnn(token_task(length, dimension, 1, link="linear", hidden=1, codes=codes, seed=seed), model, reach)
+    return storage_rnn(token_task(dimension, 1, link="linear", hidden=1, codes=codes, seed=seed), model, reach)
 
 
 def storage_rnn(task: TokenRegression, model: Storage = "residual", reach: float | None = None) -> Construction:
@@ -81,13 +81,12 @@ def storage_rnn(task: TokenRegression, model: Storage = "residual", reach: float
     both = np.hstack([token, own + asked])
     keep = gate(n, strength).after(np.vstack([np.hstack([token, value]), both]), np.repeat([0.0, -1.0], n))
     read = together(fetch, keep).times(np.ones((1, 2 * n)))
-    made: tuple[Model, dict[str, Array]]
-    made = _residual(n, radius, write, read) if model == "residual" else _lipschitz(n, radius, write, read)
+    network, weights = (_residual if model == "residual" else _lipschitz)(n, radius, write, read)
     return Construction(
         "qstr/storage-rnn",
         task,
-        made[0],
-        made[1],
+        network,
+        weights,
         f"ŷ_i = ⟨u, x_t⟩ at every position i of every prompt of {n} tokens of norm at most {reach:g}, "
         f"for every t = t_i in [{n}]",
         n,

@@ -1,7 +1,7 @@
 """Is this what gradient descent found? The distance of a network from the family of maximum-margin networks.
 
 The family of a task is closed under permutation of neurons, a common scale, splitting a neuron into parallel ones, and
-the choices that theory leaves open: frequencies, phases, vectors x, y, z, signs (`nearest_neurons`). Four numbers say
+the choices that theory leaves open: frequencies, phases, vectors x, y, z, signs (`nearest`). Four numbers say
 how far from it a network is, none of which depends on these. With the weights p_i = ‖ω_i‖^ν/Σ_k ‖ω_k‖^ν, and c_i the
 largest cosine between ω_i and an optimal neuron:
 
@@ -12,7 +12,7 @@ largest cosine between ω_i and an optimal neuron:
 
 cosine = neurons²/2. The parts R are irreps or frequencies, each neuron in the one of most power, the trivial one among
 them (x* = 0 there); for parities they are the 2^{k-1} sign patterns up to a common sign, x* = 2^{-(k-1)} each
-(`spectra_parity`). A term F(a,b) that all labels share is of no consequence for margins, and maximum-margin networks
+(`parity`). A term F(a,b) that all labels share is of no consequence for margins, and maximum-margin networks
 differ in it: f̃ is without.
 
 Where the condition of Theorem 7.9 is negative, on all Z_p and on parities, a network has the maximum margin exactly if
@@ -56,7 +56,7 @@ class MarginDistance:
     """The four distances of this module, and what they are made of.
 
     `nearest` holds the nearest optimal neurons with their cosines and distances [m], `weights` [m] the p_i, `kept` [m]
-    the neurons large enough to be looked at. `found_shares` and `wanted_shares` [parts] are x and x*, `parts` their
+    the neurons large enough to be looked at. `network_shares` and `optimal_shares` [parts] are x and x*, `parts` their
     names; of a parity's sign patterns those that occur, and all others as one.
     """
 
@@ -69,8 +69,8 @@ class MarginDistance:
     weights: Array
     kept: NDArray[np.bool_]
     parts: tuple[str, ...]
-    found_shares: Array
-    wanted_shares: Array
+    network_shares: Array
+    optimal_shares: Array
 
     @property
     def worst(self) -> float:
@@ -111,17 +111,17 @@ def _from_group(network: PairArrays, group: Group, weights: Array, lam: float | 
     characters = characters_of(group)
     powers = irrep_powers(group, np.stack([network.U, network.V, network.W])).sum(axis=0)
     found = np.bincount(np.argmax(powers, axis=1), weights, len(characters.irrep_names)).astype(np.float64)
-    wanted = wanted_shares(characters, found, lam)
+    optimal = optimal_shares(characters, found, lam)
     if lam is None:
         best = offset_maximum(group).best
         allowed = [number for number, name in enumerate(characters.irrep_names) if name in best]
     else:
-        allowed = np.flatnonzero(wanted > _USED).tolist()
+        allowed = np.flatnonzero(optimal > _USED).tolist()
     nearest = nearest_in_irreps(network, real_irreps(group), allowed)
-    named = dict(zip(characters.irrep_names[1:], wanted[1:].tolist(), strict=True))
+    named = dict(zip(characters.irrep_names[1:], optimal[1:].tolist(), strict=True))
     target = logit_values(group, named)[group.table[group.inverse]]  # [label, other label]
     return _assembled(
-        network, group, weights, lam, nearest, target, group.name, (characters.irrep_names, found, wanted)
+        network, group, weights, lam, nearest, target, group.name, (characters.irrep_names, found, optimal)
     )
 
 
@@ -136,10 +136,10 @@ def _from_parity(network: PowerArrays, problem: ParityProblem, weights: Array, l
     # Patterns that do not occur are one part: only the total of what they lack matters.
     count = 2.0 ** (problem.k - 1)
     found = np.append(present, 0.0)
-    wanted = np.append(np.full(len(codes), 1 / count), (count - len(codes)) / count)
+    optimal = np.append(np.full(len(codes), 1 / count), (count - len(codes)) / count)
     names = ("".join("-" if negative else "+" for negative in code) for code in codes)
     family, target = f"a parity of {problem.k} bits", np.array([[1.0, -1.0], [-1.0, 1.0]])
-    parts = ((*names, "missing patterns"), found, wanted)
+    parts = ((*names, "missing patterns"), found, optimal)
     return _assembled(network, problem, weights, lam, nearest, target, family, parts)
 
 
@@ -153,25 +153,25 @@ def _assembled(
     task: str,
     parts: tuple[tuple[str, ...], Array, Array],
 ) -> MarginDistance:
-    names, found, wanted = parts
+    names, found, optimal = parts
     square = float(weighted_mean(nearest.distance**2, weights))
     optimum = "maximum-margin networks" if lam is None else f"optimal networks at lambda={lam:g}"
     return MarginDistance(
         cosine=square / 2,
         neurons=float(np.sqrt(square)),
-        shares=0.5 * float(np.abs(found - wanted).sum()),
+        shares=0.5 * float(np.abs(found - optimal).sum()),
         function=function_distance(network, problem, target),
         family=f"{optimum} of {task}",
         nearest=nearest,
         weights=weights,
         kept=kept_neurons(network),
         parts=names,
-        found_shares=found,
-        wanted_shares=wanted,
+        network_shares=found,
+        optimal_shares=optimal,
     )
 
 
-def wanted_shares(characters: RealCharacters, found: Array, lam: float | None = None) -> Array:
+def optimal_shares(characters: RealCharacters, found: Array, lam: float | None = None) -> Array:
     """x* [irreps], the trivial one first: of the optimum at λ, or of the maximum margin (the nearest to `found`)."""
     if lam is not None:
         optimum = finite_lambda(characters, lam)
@@ -216,17 +216,17 @@ def function_distance(network: Network, problem: Group | ParityProblem, target: 
     As half the square of the difference of the two divided by their norms, which rounding does not spoil near 0.
     """
     labels = labels_of(problem)
-    wanted = target - target.mean(axis=1, keepdims=True)
+    centred_target = target - target.mean(axis=1, keepdims=True)
     norm = np.sqrt(
         sum(float(np.sum((logits - logits.mean(axis=1, keepdims=True)) ** 2)) for _, logits in network.blocks())
     )
     if norm == 0:
         return 1.0
-    scale = np.sqrt(float(np.sum(np.bincount(labels, minlength=len(wanted)) @ wanted**2)))
+    scale = np.sqrt(float(np.sum(np.bincount(labels, minlength=len(centred_target)) @ centred_target**2)))
     square = 0.0
     for index, logits in network.blocks():
         centred = logits - logits.mean(axis=1, keepdims=True)
-        square += float(np.sum((centred / norm - wanted[labels[index]] / scale) ** 2))
+        square += float(np.sum((centred / norm - centred_target[labels[index]] / scale) ** 2))
     return square / 2
 
 

@@ -11,10 +11,7 @@ R is a real irrep that attains the maximum: one of real type, or twice a complex
 same bound |tr(αβγ*)| ≤ ‖α‖‖β‖‖γ‖, an equality only for matrices of rank one with common vectors, shows that there are
 no others; a unit factor of ℂ or ℍ is part of the vectors. Z_p is the case of D = 2, where R(g) are rotations.
 
-The largest inner product of three numbers, three phases or three vectors with what an optimal neuron allows.
-
-An optimal neuron in a real irrep R (dissertation, section D.9 and Lemma D.13) is u(g) = s xᵀR(g)y, v(g) = s yᵀR(g)z,
-w(g) = s xᵀR(g)z with unit vectors x, y, z. Its inner product with a given neuron is s times
+The inner product of an optimal neuron in R with a given one is s times
 
     Φ(x, y, z) = xᵀA y + yᵀB z + xᵀC z,   A = Σ_g u(g) R(g), and B, C of v and w
 
@@ -34,9 +31,9 @@ from numpy.typing import NDArray
 
 from krogh.errors import require
 from krogh.networks.groups.arrays import PairArrays, PowerArrays
-from krogh.probes.features.spectra import moments
-from krogh.theory.groups.irreps import Irrep
+from krogh.theory.groups.irreps import Irrep, from_coefficients, moments
 from krogh.theory.groups.problems import ParityProblem
+from krogh.theory.numerics import spectral_norm
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
@@ -271,7 +268,7 @@ class _Search:
 
 def _reachable(irrep: Irrep, parts: Triple) -> Array:
     """s (‖A‖ + ‖B‖ + ‖C‖) in the operator norm, [m]: no neuron of the irrep has a larger cosine."""
-    norms = [np.linalg.norm(moments(irrep, part), ord=2, axis=(1, 2)) for part in parts]
+    norms = [spectral_norm(moments(irrep, part)) for part in parts]
     return np.asarray(math.sqrt(irrep.dimension / (3 * len(irrep.matrices))) * sum(norms))
 
 
@@ -294,8 +291,7 @@ def _fit(irrep: Irrep, matrices: Triple) -> tuple[Triple, Array, Array]:
 
 def _entries(irrep: Irrep, left: Array, right: Array) -> Array:
     """leftᵀR(g)right for rows of vectors, [m, n]."""
-    outer = left[:, :, None] * right[:, None, :]
-    return np.tensordot(outer, irrep.matrices, axes=((1, 2), (1, 2)))
+    return from_coefficients(irrep, left[:, :, None] * right[:, None, :])
 
 
 def nearest_for_parity(network: PowerArrays, problem: ParityProblem) -> NearestNeurons:

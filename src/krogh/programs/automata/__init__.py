@@ -1,26 +1,18 @@
 """Regular languages: deterministic finite automata, what can be decided of them, and regular expressions.
 
-automaton      `Automaton`, `from_table` (from lists), batches of words; `asymmetry`, `count_table`
-languages      `minimise`, `complement`, `combine`, `shortest_word`, `distinguishing_word`, `equivalent`
-regex          `from_regex`: a pattern as its least automaton
-files          `load_automaton`, `parse_automaton`, `write_automaton`: automata as YAML
+automaton.py    `Automaton`, `from_table` (from lists), batches of words
+languages.py    `minimise`, `combine`, `shortest_word`, `distinguishing_word`; `asymmetry` and `count_table`
+regex.py        `from_regex`: a pattern as its least automaton
+files.py        `load_automaton`, `parse_automaton`, `write_automaton`: automata as YAML
 """
 
-from krogh.programs.automata.automaton import (
-    PADDING,
-    Automaton,
-    asymmetry,
-    count_table,
-    from_table,
-    pad_words,
-    words_of_length,
-)
+from krogh.programs.automata.automaton import PADDING, Automaton, from_table, pad_words, words_of_length
 from krogh.programs.automata.files import load_automaton, parse_automaton, write_automaton
 from krogh.programs.automata.languages import (
+    asymmetry,
     combine,
-    complement,
+    count_table,
     distinguishing_word,
-    equivalent,
     minimise,
     shortest_word,
 )
@@ -31,10 +23,8 @@ __all__ = [
     "Automaton",
     "asymmetry",
     "combine",
-    "complement",
     "count_table",
     "distinguishing_word",
-    "equivalent",
     "from_regex",
     "from_table",
     "load_automaton",

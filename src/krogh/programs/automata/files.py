@@ -16,45 +16,68 @@ whatever follows (`missing="reject"`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
 
 import numpy as np
 import yaml
 
 from krogh.errors import KroghError, unknown
 from krogh.programs.automata.automaton import Automaton
+from krogh.programs.reading import Source, is_nothing, no_such, read_text
 
 MISSING = ("refuse", "reject")
-FIELDS = ("name", "alphabet", "start state", "accept", "table")
+NEEDED = {"start state": "start state: even", "accept": "accept: [even]", "table": "table: …"}
+FIELDS = ("name", "alphabet", *NEEDED)
 DEAD = "dead"
 
 
 def load_automaton(path: str | Path, missing: str = "refuse") -> Automaton:
     """The automaton of a file."""
-    file = Path(path)
-    try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise KroghError(f"{str(file)!r} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise KroghError(f"{str(file)!r} cannot be read: it is no text in UTF-8") from None
-    return parse_automaton(text, str(file), missing)
+    return parse_automaton(read_text(Path(path), "an automaton"), str(path), missing)
 
 
 def parse_automaton(text: str, source: str = "<text>", missing: str = "refuse") -> Automaton:
     """The automaton of a text; errors name `source`, line and column."""
     if missing not in MISSING:
         raise unknown("choice for missing transitions", missing, MISSING)
-    try:
-        document = yaml.compose(text, yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        problem = " ".join(filter(None, [error.context, error.problem]))
-        raise KroghError(f"{source}{_place(error.problem_mark)}: this is no YAML: {problem}") from None
-    except yaml.YAMLError as error:
-        raise KroghError(f"{source}: this is no YAML: {error}") from None
-    return _Reader(source, missing).automaton(document)
+    where = Source(source)
+    document = where.compose(text)
+    if not isinstance(document, yaml.MappingNode):
+        raise KroghError(f"{source}: an automaton is a YAML document with {', '.join(FIELDS)}")
+    fields = where.fields(document, "an automaton", FIELDS, NEEDED)
+    table = fields["table"].value
+    rows = where.fields(table, "the table")
+    if not rows:
+        raise where.error(table, "the table has a line for every state, as in  even: {0: even, 1: odd}")
+    states = list(rows)
+    moves = {name: _row(where, name, row.value, states) for name, row in rows.items()}
+    alphabet = _alphabet(where, fields["alphabet"].value) if "alphabet" in fields else None
+    symbols = list(dict.fromkeys(symbol for row in moves.values() for symbol in row)) if alphabet is None else alphabet
+    if not symbols:
+        raise where.error(table, "the table has no transition, and no alphabet is given")
+    for row in moves.values():
+        for symbol, (_, node) in row.items():
+            if symbol not in symbols:
+                raise where.error(node, no_such("unknown symbol", symbol, symbols))
+    gaps = [(state, symbol) for state in states for symbol in symbols if symbol not in moves[state]]
+    if gaps and missing == "refuse":
+        state, symbol = gaps[0]
+        raise where.error(
+            rows[state].key,
+            f"the state {state!r} has no transition on {symbol!r}; add it, or let missing transitions reject "
+            "(missing='reject')",
+        )
+    start = _state(where, fields["start state"].value, states)
+    accepting = tuple(_state(where, node, states) for _, node in where.texts(fields["accept"].value, "a state"))
+    name = where.text(fields["name"].value, "a name") if "name" in fields else Path(source).stem
+    dead = len(states)
+    transitions = [
+        [moves[state][symbol][0] if symbol in moves[state] else dead for symbol in symbols] for state in rows
+    ]
+    if gaps:
+        transitions.append([dead] * len(symbols))
+        states.append(_unused(DEAD, states))
+    return Automaton(name, tuple(symbols), np.array(transitions, np.int64), start, accepting, tuple(states))
 
 
 def write_automaton(automaton: Automaton) -> str:
@@ -73,116 +96,31 @@ def write_automaton(automaton: Automaton) -> str:
     return yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=120)
 
 
-class _Reader:
-    """Reads the nodes of a document, which know their places."""
+def _row(where: Source, state: str, row: yaml.Node, states: list[str]) -> dict[str, tuple[int, yaml.Node]]:
+    """Where each symbol leads from a state, and the place where it says so."""
+    moves: dict[str, tuple[int, yaml.Node]] = {}
+    for symbols, target in () if is_nothing(row) else where.pairs(row, f"the row of state {state!r}"):
+        for symbol, node in where.texts(symbols, "a symbol"):
+            if symbol in moves:
+                raise where.error(node, f"the state {state!r} has a second transition on {symbol!r}")
+            moves[symbol] = _state(where, target, states), node
+    return moves
 
-    def __init__(self, source: str, missing: str):
-        self.source, self.missing = source, missing
 
-    def fail(self, node: Any, problem: str) -> NoReturn:
-        raise KroghError(f"{self.source}{_place(node.start_mark)}: {problem}")
+def _state(where: Source, node: yaml.Node, states: list[str]) -> int:
+    return states.index(where.one_of(node, "a state", states, "unknown state"))
 
-    def automaton(self, document: Any) -> Automaton:
-        if not isinstance(document, yaml.MappingNode):
-            raise KroghError(f"{self.source}: an automaton is a YAML document with {', '.join(FIELDS)}")
-        fields: dict[str, Any] = {}
-        for key, value in document.value:
-            name = self.text(key, "a field")
-            if name not in FIELDS:
-                self.fail(key, str(unknown("field", name, FIELDS)))
-            if name in fields:
-                self.fail(key, f"the field {name!r} is here for the second time")
-            fields[name] = value
-        for name in ("start state", "accept", "table"):
-            if name not in fields:
-                self.fail(document, f"the field {name!r} is missing")
-        states, moves = self.table(fields["table"])
-        alphabet = self.alphabet(fields.get("alphabet"), moves)
-        table = self.transitions(fields["table"], states, moves, alphabet)
-        start = self.state(fields["start state"], states)
-        accepting = tuple(self.state(node, states) for node in self.listed(fields["accept"]))
-        name = self.text(fields["name"], "a name") if "name" in fields else Path(self.source).stem
-        if len(table) > len(states):
-            states.append(_unused(DEAD, states))
-        return Automaton(name, tuple(alphabet), np.array(table, np.int64), start, accepting, tuple(states))
 
-    def table(self, node: Any) -> tuple[list[str], list[tuple[int, Any, Any]]]:
-        """The names of the states, and (state, symbol's node, target's node) for every transition."""
-        if not isinstance(node, yaml.MappingNode) or not node.value:
-            self.fail(node, "the table has a line for every state, as in  even: {0: even, 1: odd}")
-        states: list[str] = []
-        moves: list[tuple[int, Any, Any]] = []
-        for key, row in node.value:
-            name = self.text(key, "a state")
-            if name in states:
-                self.fail(key, f"the state {name!r} is here for the second time")
-            empty = isinstance(row, yaml.ScalarNode) and row.value == ""
-            if not isinstance(row, yaml.MappingNode) and not empty:
-                self.fail(row, f"the row of the state {name!r} says where each symbol leads, as in  0: even")
-            for symbols, target in () if empty else row.value:
-                moves += [(len(states), symbol, target) for symbol in self.listed(symbols)]
-            states.append(name)
-        return states, moves
-
-    def alphabet(self, node: Any, moves: list[tuple[int, Any, Any]]) -> list[str]:
-        if node is None:
-            symbols = [symbol for _, symbol, _ in moves]
-            return list(dict.fromkeys(self.text(symbol, "a symbol") for symbol in symbols))
-        if isinstance(node, yaml.SequenceNode):
-            found = [self.text(symbol, "a symbol") for symbol in node.value]
-        else:
-            found = list(self.text(node, "an alphabet"))
-        repeated = next((symbol for symbol in found if found.count(symbol) > 1), None)
-        if not found or repeated is not None:
-            self.fail(node, f"the symbols of an alphabet differ; got {found}")
-        return found
-
-    def transitions(
-        self, node: Any, states: list[str], moves: list[tuple[int, Any, Any]], alphabet: list[str]
-    ) -> list[list[int]]:
-        if not alphabet:
-            self.fail(node, "the table has no transition, and no alphabet is given")
-        table: list[list[int | None]] = [[None] * len(alphabet) for _ in states]
-        for state, symbol_node, target in moves:
-            symbol = self.text(symbol_node, "a symbol")
-            if symbol not in alphabet:
-                self.fail(symbol_node, str(unknown("symbol", symbol, alphabet)))
-            place = alphabet.index(symbol)
-            if table[state][place] is not None:
-                self.fail(symbol_node, f"the state {states[state]!r} has a second transition on {symbol!r}")
-            table[state][place] = self.state(target, states)
-        gaps = [(state, place) for state, row in enumerate(table) for place, to in enumerate(row) if to is None]
-        if not gaps:
-            return [[to for to in row if to is not None] for row in table]
-        if self.missing == "refuse":
-            state, place = gaps[0]
-            self.fail(
-                node,
-                f"the state {states[state]!r} has no transition on {alphabet[place]!r}; add it, or let missing "
-                "transitions reject (missing='reject')",
-            )
-        dead = len(states)
-        return [*([dead if to is None else to for to in row] for row in table), [dead] * len(alphabet)]
-
-    def state(self, node: Any, states: list[str]) -> int:
-        name = self.text(node, "a state")
-        if name not in states:
-            self.fail(node, str(unknown("state", name, states)))
-        return states.index(name)
-
-    def listed(self, node: Any) -> Iterator[Any]:
-        """The nodes of a list, or of the one thing that stands in its place."""
-        yield from node.value if isinstance(node, yaml.SequenceNode) else [node]
-
-    def text(self, node: Any, what: str) -> str:
-        if not isinstance(node, yaml.ScalarNode) or node.value == "":
-            self.fail(node, f"{what} is a word here")
-        return str(node.value)
+def _alphabet(where: Source, node: yaml.Node) -> list[str]:
+    """The symbols of a list, or the characters of a word."""
+    if isinstance(node, yaml.SequenceNode):
+        symbols = [symbol for symbol, _ in where.texts(node, "a symbol")]
+    else:
+        symbols = list(where.text(node, "an alphabet"))
+    if not symbols or len(set(symbols)) < len(symbols):
+        raise where.error(node, f"the symbols of an alphabet differ; got {symbols}")
+    return symbols
 
 
 def _unused(name: str, taken: list[str]) -> str:
     return name if name not in taken else _unused(name + "'", taken)
-
-
-def _place(mark: Any) -> str:
-    return "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"

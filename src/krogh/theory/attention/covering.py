@@ -1,19 +1,16 @@
-"""Covers of networks, put together from covers of the linear maps inside them.
-
-An error of at most e_i in the outputs of map i moves the network's output by at most sum_i weight_i e_i, so that
-covers of the maps at scales e_i with sum_i weight_i e_i = eps make a cover of the network at eps, and the
-logarithms add up. Every capacity bound of chapter 4 is such a list of parts: a head has two, H heads 2H, a
-stack of L blocks 3L + 1.
-
-Covering numbers of linear maps, and how an error budget is best shared between covers.
+"""Covering numbers: of linear maps, and of networks put together from covers of the linear maps inside them.
 
 N_inf(F; eps; x_1..x_N) is the least number of functions such that each f in F is within eps of one of them on
 all N points at once. All bounds here are on its natural logarithm.
+
+An error of at most e_i in the outputs of map i moves a network's output by at most sum_i weight_i e_i, so that
+covers of the maps at scales e_i with sum_i weight_i e_i = eps make a cover of the network at eps, and the
+logarithms add up. Every capacity bound of chapter 4 is such a list of parts: a head has two, H heads 2H, a
+stack of L blocks 3L + 1.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,14 +20,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import require, require_integer
+from krogh.theory.numerics import log_binomial
 from krogh.theory.prediction import check_open, prediction
 
 Array = NDArray[np.float64]
 
-_LARGEST_COVER = 10**6
-"""Most centres that `maurey_cover` writes down."""
 _SCANNED = 1000
 """Values of a ceiling that are tried one by one around its best value."""
+_ROUNDS = 4
+"""Rounds in which the shares are found; the logarithms that depend on them have then settled."""
 
 
 def linear_log_cover(norm: float, inputs: float, scale: ArrayLike, points: float) -> Array:
@@ -48,25 +46,6 @@ def maurey_log_cover(radius: float, dimension: int, scale: ArrayLike) -> Array:
     """log of an l2 cover of the l1 ball of radius B in R^d: ceil(B^2 / eps^2) log(2d + 1)."""
     draws = np.ceil((radius / np.asarray(scale, dtype=np.float64)) ** 2)
     return np.asarray(draws * math.log(2 * dimension + 1))
-
-
-def maurey_cover(radius: float, dimension: int, scale: float) -> Array:
-    """The cover itself: all averages of ceil(B^2/eps^2) vectors out of {0, +-B e_1, ..., +-B e_d}; (centres, d).
-
-    Any point of the ball is the mean of a random such vector, so the average of k draws misses it by at most
-    B^2/k in mean square, and some average misses it by no more.
-    """
-    check_open("radius", radius, 0)
-    check_open("scale", scale, 0)
-    require_integer("dimension", dimension, 1)
-    draws = math.ceil((radius / scale) ** 2)
-    size = math.comb(2 * dimension + draws, draws)
-    require(
-        size <= _LARGEST_COVER, f"this cover has {size} centres; up to {_LARGEST_COVER} are built (try a larger scale)"
-    )
-    atoms = radius * np.concatenate([np.zeros((1, dimension)), np.eye(dimension), -np.eye(dimension)])
-    chosen = np.array(list(itertools.combinations_with_replacement(range(2 * dimension + 1), draws)))
-    return np.asarray(atoms[chosen].mean(axis=1))
 
 
 def matrix_log_cover(norm: float, inputs: float, scale: float, points: float, rows: int) -> tuple[float, float]:
@@ -93,6 +72,12 @@ def matrix_log_cover(norm: float, inputs: float, scale: float, points: float, ro
     return float(costs[best]), float(ratio / math.sqrt(math.floor(fine[best])))
 
 
+def _matrix_cost(draws: Array, ratio: float, points: float, rows: int) -> Array:
+    """The explicit bound where the ceiling of Maurey's term is K, an array of whole numbers above ratio^2."""
+    left = 1 - ratio / np.sqrt(draws)
+    return draws * math.log(2 * rows + 1) + linear_log_cover(ratio, 1.0, left, points)
+
+
 def lagrangian_split(costs: ArrayLike, weights: ArrayLike, budget: ArrayLike) -> tuple[Array, Array]:
     """The least sum_i alpha_i / x_i^2 with sum_i beta_i x_i = C, and the x that attains it (Lemma A.8).
 
@@ -111,78 +96,6 @@ def lagrangian_split(costs: ArrayLike, weights: ArrayLike, budget: ArrayLike) ->
     share = np.cbrt(np.divide(alpha, beta, where=~free, out=np.zeros(alpha.shape)))
     x = np.where(free & (alpha > 0), np.inf, total / gamma * share)
     return np.asarray(gamma**3 / total**2), x
-
-
-@prediction("attention/linear-covering", source="dissertation, Lemma A.10", constants="all explicit")
-def linear_covering(scale: float, points: int, norm: float = 1.0, inputs: float = 1.0) -> dict[str, Any]:
-    """Log covering number of bounded linear functions: logarithmic in the number of points.
-
-        log N <= 36 (B_1 B_2 / eps)^2 log(2 ceil(4 B_1 B_2 / eps + 2) N + 1)
-
-    `norm` = B_1 bounds ||w||, `inputs` = B_2 bounds ||x||, `scale` = eps. From eps = B_1 B_2 on the zero function
-    covers the class, and the logarithm is 0.
-    """
-    _check_cover(scale, points, norm, inputs)
-    bound = float(linear_log_cover(norm, inputs, scale, points))
-    return {"log_covering": bound, "log_covering_or_trivial": 0.0 if scale >= norm * inputs else bound}
-
-
-@prediction("attention/maurey-covering", source="dissertation, proof of Lemma 4.10", constants="all explicit")
-def maurey_covering(scale: float, dimension: int, radius: float = 1.0) -> dict[str, Any]:
-    """Log of an l2 cover of the l1 ball, by Maurey's sparsification.
-
-    ceil(B^2 / eps^2) log(2d + 1);  exactly counted, log C(2d + k, k) centres, k = ceil(B^2 / eps^2)
-    """
-    check_open("scale", scale, 0)
-    check_open("radius", radius, 0)
-    require_integer("dimension", dimension, 1)
-    draws = math.ceil((radius / scale) ** 2)
-    centres = math.lgamma(2 * dimension + draws + 1) - math.lgamma(2 * dimension + 1) - math.lgamma(draws + 1)
-    return {
-        "draws": draws,
-        "log_covering": float(maurey_log_cover(radius, dimension, scale)),
-        "log_centres": centres,
-    }
-
-
-@prediction(
-    "attention/matrix-covering",
-    source="dissertation, Lemma 4.10",
-    constants="'explicit' has every constant of the proof; 'shape' has constant 1 and hides logarithms",
-)
-def matrix_covering(scale: float, points: int, rows: int, norm: float = 1.0, inputs: float = 1.0) -> dict[str, Any]:
-    """Log covering number of bounded linear maps x -> Wx on N points: logarithmic in N and in the rows of W.
-
-        shape (B_X B_W / eps)^2 log(d_1 N);  explicit: a Maurey cover of the row norms and linear covers of the rows
-
-    `norm` = B_W bounds ||W^T||_{2,1}, the sum of W's row norms; `rows` = d_1. `share` is the part of eps that the
-    cover of row norms gets at the optimum. Far above any realistic sample size: to be used for scaling.
-    """
-    _check_cover(scale, points, norm, inputs)
-    require_integer("rows", rows, 1)
-    explicit, share = matrix_log_cover(norm, inputs, scale, points, rows)
-    return {
-        "shape": (norm * inputs / scale) ** 2 * math.log(rows * points),
-        "explicit": explicit,
-        "share": share,
-    }
-
-
-def _matrix_cost(draws: Array, ratio: float, points: float, rows: int) -> Array:
-    """The explicit bound where the ceiling of Maurey's term is K, an array of whole numbers above ratio^2."""
-    left = 1 - ratio / np.sqrt(draws)
-    return draws * math.log(2 * rows + 1) + linear_log_cover(ratio, 1.0, left, points)
-
-
-def _check_cover(scale: float, points: int, norm: float, inputs: float) -> None:
-    check_open("scale", scale, 0)
-    require_integer("points", points, 1)
-    check_open("norm", norm, 0)
-    check_open("inputs", inputs, 0)
-
-
-_ROUNDS = 4
-"""Rounds in which the shares are found; the logarithms that depend on them have then settled."""
 
 
 @dataclass(frozen=True)
@@ -238,3 +151,64 @@ def explicit_log_cover(parts: Sequence[Part], scale: ArrayLike) -> Array:
     for row, part in enumerate(active, start=size):
         total = total + linear_log_cover(part.norm, part.inputs, shares[row], part.points)
     return np.asarray(total).reshape(np.shape(scale))
+
+
+@prediction("attention/linear-covering", source="dissertation, Lemma A.10", constants="all explicit")
+def linear_covering(scale: float, points: int, norm: float = 1.0, inputs: float = 1.0) -> dict[str, Any]:
+    """Log covering number of bounded linear functions: logarithmic in the number of points.
+
+        log N <= 36 (B_1 B_2 / eps)^2 log(2 ceil(4 B_1 B_2 / eps + 2) N + 1)
+
+    `norm` = B_1 bounds ||w||, `inputs` = B_2 bounds ||x||, `scale` = eps. From eps = B_1 B_2 on the zero function
+    covers the class, and the logarithm is 0.
+    """
+    _check_cover(scale, points, norm, inputs)
+    bound = float(linear_log_cover(norm, inputs, scale, points))
+    return {"log_covering": bound, "log_covering_or_trivial": 0.0 if scale >= norm * inputs else bound}
+
+
+@prediction("attention/maurey-covering", source="dissertation, proof of Lemma 4.10", constants="all explicit")
+def maurey_covering(scale: float, dimension: int, radius: float = 1.0) -> dict[str, Any]:
+    """Log of an l2 cover of the l1 ball, by Maurey's sparsification.
+
+    ceil(B^2 / eps^2) log(2d + 1);  exactly counted, log C(2d + k, k) centres, k = ceil(B^2 / eps^2)
+    """
+    check_open("scale", scale, 0)
+    check_open("radius", radius, 0)
+    require_integer("dimension", dimension, 1)
+    draws = math.ceil((radius / scale) ** 2)
+    return {
+        "draws": draws,
+        "log_covering": float(maurey_log_cover(radius, dimension, scale)),
+        "log_centres": log_binomial(2 * dimension + draws, draws),
+    }
+
+
+@prediction(
+    "attention/matrix-covering",
+    source="dissertation, Lemma 4.10",
+    constants="'explicit' has every constant of the proof; 'shape' has constant 1 and hides logarithms",
+)
+def matrix_covering(scale: float, points: int, rows: int, norm: float = 1.0, inputs: float = 1.0) -> dict[str, Any]:
+    """Log covering number of bounded linear maps x -> Wx on N points: logarithmic in N and in the rows of W.
+
+        shape (B_X B_W / eps)^2 log(d_1 N);  explicit: a Maurey cover of the row norms and linear covers of the rows
+
+    `norm` = B_W bounds ||W^T||_{2,1}, the sum of W's row norms; `rows` = d_1. `share` is the part of eps that the
+    cover of row norms gets at the optimum. Far above any realistic sample size: to be used for scaling.
+    """
+    _check_cover(scale, points, norm, inputs)
+    require_integer("rows", rows, 1)
+    explicit, share = matrix_log_cover(norm, inputs, scale, points, rows)
+    return {
+        "shape": (norm * inputs / scale) ** 2 * math.log(rows * points),
+        "explicit": explicit,
+        "share": share,
+    }
+
+
+def _check_cover(scale: float, points: int, norm: float, inputs: float) -> None:
+    check_open("scale", scale, 0)
+    require_integer("points", points, 1)
+    check_open("norm", norm, 0)
+    check_open("inputs", inputs, 0)

@@ -1,21 +1,19 @@
-"""The norms of a trained Transformer, and the generalisation gap that chapter 4's bounds promise for them (§4.4, §A.1).
+"""From covering numbers to generalisation: Dudley's integral, the gap, the samples that make it small (§4.4, §A.1).
 
-The bounds are of a sum of heads with a fixed linear read-out, so what is inserted is the attention layer of the
-"sparse-transformer" and its read-out w = U_1 - U_0: residual connection, MLP and later norms are outside the class, and
+The bounds are of heads with a fixed linear read-out. Of a trained "sparse-transformer" what is inserted is therefore
+the attention layer and its read-out w = U_1 - U_0: residual connection, MLP and later norms are outside the class, and
 so are trained positions, which the source's Lemma A.11 does not cover. A token is what the heads see, LN(z_t) with a 1
 appended, so that the biases of query, key and value are part of their matrices:
 
     score = x_CLS^T W_Q W_K^T x_t,   W_Q = [W_q | b_q]^T/√k, W_K = [W_k | b_k]^T    per head, (d+1) × k
     output = Σ_t a_t x_t W_V W_C,    W_V W_C = [W_v | b_v]^T W_o^T                  per head, (d+1) × d
-
-From covering numbers to generalisation: Dudley's integral, the gap, and the samples that make it small.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,10 +22,10 @@ from numpy.typing import NDArray
 
 from krogh.errors import require, require_integer
 from krogh.models.transformer import EPSILON
-from krogh.theory.attention.capacity import head_parts
+from krogh.theory.attention.capacity import Contexts, HeadNorms
 from krogh.theory.attention.covering import Part, explicit_log_cover, shape_constant
-from krogh.theory.numerics import attention_norms, token_norm
-from krogh.theory.prediction import check_open, prediction
+from krogh.theory.numerics import attention_norms, least_integer, token_norm
+from krogh.theory.prediction import check_open, check_positive, prediction
 
 Array = NDArray[np.float64]
 
@@ -38,7 +36,6 @@ _NODES = 129
 """Scales at which a covering number is asked for; in log eps the integrand is nearly constant."""
 _SMALLEST_SCALE = 1e-12
 """Smallest delta tried, relative to the class's bound."""
-_MOST_SAMPLES = 2**200
 
 
 def rademacher_bound(capacity: float, bound: float, samples: float, constant: float = CHAINING_CONSTANT) -> float:
@@ -81,35 +78,13 @@ def gap_bound(rademacher: float, samples: float, lipschitz: float, loss_bound: f
     return 4 * lipschitz * rademacher + 2 * loss_bound * math.sqrt(math.log(1 / failure) / (2 * samples))
 
 
-def smallest_samples(gap: Callable[[int], float], target: float) -> float | int:
-    """The least m >= 1 with gap(m) <= target, for a gap that falls with m; infinite beyond 2^200."""
-    low, high = 0, 1  # too few, and perhaps enough
-    while gap(high) > target:
-        low, high = high, 8 * high
-        if high > _MOST_SAMPLES:
-            return math.inf
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if gap(middle) <= target else (middle, high)
-    return high
-
-
 @dataclass(frozen=True)
-class HeadRisk:
-    """One attention head with a fixed read-out w and a loss, whose bounds are functions of the number of samples m.
+class Loss:
+    """How a class is read and judged: a fixed read-out of norm `readout`, and a loss of its prediction.
 
-    |f| <= A = B_w L_s B_V B_X; the norms are those of `head_parts`, the loss is `loss_lipschitz`-Lipschitz in the
-    prediction and bounded by `loss_bound`, and the bounds hold but for a chance of `failure`.
+    The loss is `loss_lipschitz`-Lipschitz and bounded by `loss_bound`; bounds hold but for a chance of `failure`.
     """
 
-    length: int
-    dimension: int
-    value: float = 1.0
-    value_21: float = 1.0
-    query_key_21: float = 1.0
-    token_norm: float = 1.0
-    query_norm: float = 1.0
-    activation_lipschitz: float = 1.0
     readout: float = 1.0
     loss_lipschitz: float = 1.0
     loss_bound: float = 1.0
@@ -117,47 +92,44 @@ class HeadRisk:
     constant: float = CHAINING_CONSTANT
 
     def __post_init__(self) -> None:
-        require_integer("length", self.length, 1)
-        require_integer("dimension", self.dimension, 1)
         check_open("failure", self.failure, 0, 1)
-        for name in [field.name for field in fields(self)][2:]:
-            check_open(name, getattr(self, name), 0)
+        check_positive(**vars(self))
 
-    def parts(self, samples: int) -> list[Part]:
-        """The maps that a cover of the scalar class is made of, on m T tokens."""
-        return head_parts(
-            samples * self.length,
-            self.dimension,
-            value=self.value,
-            value_21=self.value_21,
-            query_key_21=self.query_key_21,
-            token_norm=self.token_norm,
-            query_norm=self.query_norm,
-            activation_lipschitz=self.activation_lipschitz,
-            readout=self.readout,
-        )
+
+@dataclass(frozen=True)
+class ClassRisk:
+    """The bounds of a class of networks on m contexts: its `parts`, its largest prediction A = `bound`, a loss."""
+
+    contexts: Contexts
+    parts: list[Part]
+    bound: float
+    loss: Loss
 
     @property
-    def bound(self) -> float:
-        """A, the largest prediction."""
-        return self.readout * self.activation_lipschitz * self.value * self.token_norm
-
-    def capacity_shape(self, samples: int) -> float:
+    def capacity_shape(self) -> float:
         """C_F of log N <= C_F / eps^2, with constant 1: the shape of Corollary 4.9."""
-        return shape_constant(self.parts(samples)) * math.log(self.dimension * samples * self.length)
+        return shape_constant(self.parts) * self.contexts.log
 
-    def rademacher_shape(self, samples: int) -> float:
+    @property
+    def rademacher_shape(self) -> float:
         """Corollary A.3 with the shape of the capacity."""
-        return rademacher_bound(self.capacity_shape(samples), self.bound, samples, self.constant)
+        return rademacher_bound(self.capacity_shape, self.bound, self.contexts.samples, self.loss.constant)
 
-    def rademacher_explicit(self, samples: int) -> float:
+    @property
+    def rademacher_explicit(self) -> float:
         """Dudley's integral over the explicit covering number."""
-        parts = self.parts(samples)
-        return dudley_bound(lambda eps: explicit_log_cover(parts, eps), self.bound, samples, self.constant)[0]
+        samples = self.contexts.samples
+        return dudley_bound(lambda eps: explicit_log_cover(self.parts, eps), self.bound, samples, self.loss.constant)[0]
 
-    def gap(self, rademacher: float, samples: int) -> float:
+    def gap(self, rademacher: float) -> float:
         """Theorem A.4 for this loss."""
-        return gap_bound(rademacher, samples, self.loss_lipschitz, self.loss_bound, self.failure)
+        loss = self.loss
+        return gap_bound(rademacher, self.contexts.samples, loss.loss_lipschitz, loss.loss_bound, loss.failure)
+
+
+def head_risk(contexts: Contexts, norms: HeadNorms, loss: Loss) -> ClassRisk:
+    """The bounds of one head with a fixed read-out, |f| <= A = B_w L_s B_V B_X."""
+    return ClassRisk(contexts, norms.parts(contexts, loss.readout), loss.readout * norms.largest, loss)
 
 
 @prediction(
@@ -165,22 +137,7 @@ class HeadRisk:
     source="dissertation, Lemmas A.2 and A.5, Corollary A.3, Theorem A.4",
     constants="'explicit' has every constant, with c = 12 of the chaining bound; the shapes hide a constant in C_F",
 )
-def generalisation(
-    length: int,
-    samples: int,
-    dimension: int,
-    value: float = 1.0,
-    value_21: float = 1.0,
-    query_key_21: float = 1.0,
-    token_norm: float = 1.0,
-    query_norm: float = 1.0,
-    activation_lipschitz: float = 1.0,
-    readout: float = 1.0,
-    loss_lipschitz: float = 1.0,
-    loss_bound: float = 1.0,
-    failure: float = 0.05,
-    constant: float = CHAINING_CONSTANT,
-) -> dict[str, Any]:
+def generalisation(contexts: Contexts, norms: HeadNorms, loss: Loss) -> dict[str, Any]:
     """Gap between risk and empirical risk for one attention head with a fixed read-out: about sqrt(log T / m).
 
         gap <= 4 L_loss R + 2 b sqrt(log(1/failure) / (2m)),  R <= c sqrt(C_F/m) (1 + log(A sqrt(m/C_F)))
@@ -189,31 +146,16 @@ def generalisation(
     `gap_explicit` integrates the explicit covering number numerically. `vacuous`: the explicit gap is no smaller
     than the loss bound, as it is for any realistic number of samples.
     """
-    require_integer("samples", samples, 1)
-    head = HeadRisk(
-        length=length,
-        dimension=dimension,
-        value=value,
-        value_21=value_21,
-        query_key_21=query_key_21,
-        token_norm=token_norm,
-        query_norm=query_norm,
-        activation_lipschitz=activation_lipschitz,
-        readout=readout,
-        loss_lipschitz=loss_lipschitz,
-        loss_bound=loss_bound,
-        failure=failure,
-        constant=constant,
-    )
-    rough, explicit = head.rademacher_shape(samples), head.rademacher_explicit(samples)
+    head = head_risk(contexts, norms, loss)
+    rough, explicit = head.rademacher_shape, head.rademacher_explicit
     return {
-        "capacity_shape": head.capacity_shape(samples),
+        "capacity_shape": head.capacity_shape,
         "prediction_bound": head.bound,
         "rademacher_shape": rough,
-        "gap_shape": head.gap(rough, samples),
+        "gap_shape": head.gap(rough),
         "rademacher_explicit": explicit,
-        "gap_explicit": head.gap(explicit, samples),
-        "vacuous": head.gap(explicit, samples) >= loss_bound,
+        "gap_explicit": head.gap(explicit),
+        "vacuous": head.gap(explicit) >= loss.loss_bound,
     }
 
 
@@ -222,22 +164,7 @@ def generalisation(
     source="dissertation, Lemma A.5 with Corollary 4.9, inverted",
     constants="'samples_explicit' has every constant, with c = 12; 'samples_shape' hides a constant in C_F",
 )
-def sample_size(
-    target: float,
-    length: int,
-    dimension: int,
-    value: float = 1.0,
-    value_21: float = 1.0,
-    query_key_21: float = 1.0,
-    token_norm: float = 1.0,
-    query_norm: float = 1.0,
-    activation_lipschitz: float = 1.0,
-    readout: float = 1.0,
-    loss_lipschitz: float = 1.0,
-    loss_bound: float = 1.0,
-    failure: float = 0.05,
-    constant: float = CHAINING_CONSTANT,
-) -> dict[str, Any]:
+def sample_size(target: float, length: int, dimension: int, norms: HeadNorms, loss: Loss) -> dict[str, Any]:
     """Samples at which the generalisation gap of one attention head is guaranteed to be at most `target`.
 
         least m with the bound of "attention/generalisation" at most target:  C_F / target^2 up to logs, so log T
@@ -245,28 +172,18 @@ def sample_size(
     Found by bisection. Orders of magnitude above what training needs: only the growth with T is of use.
     """
     check_open("target", target, 0)
-    head = HeadRisk(
-        length=length,
-        dimension=dimension,
-        value=value,
-        value_21=value_21,
-        query_key_21=query_key_21,
-        token_norm=token_norm,
-        query_norm=query_norm,
-        activation_lipschitz=activation_lipschitz,
-        readout=readout,
-        loss_lipschitz=loss_lipschitz,
-        loss_bound=loss_bound,
-        failure=failure,
-        constant=constant,
-    )
+    Contexts(length, 1, dimension)
     require(
         dimension * length >= 3,
         f"log(d m T)/m falls with m only for d*T at least 3; got dimension={dimension}, length={length} (try length=3)",
     )
+
+    def head(samples: int) -> ClassRisk:
+        return head_risk(Contexts(length, samples, dimension), norms, loss)
+
     return {
-        "samples_shape": smallest_samples(lambda m: head.gap(head.rademacher_shape(m), m), target),
-        "samples_explicit": smallest_samples(lambda m: head.gap(head.rademacher_explicit(m), m), target),
+        "samples_shape": least_integer(lambda m: head(m).gap(head(m).rademacher_shape) <= target),
+        "samples_explicit": least_integer(lambda m: head(m).gap(head(m).rademacher_explicit) <= target),
     }
 
 
@@ -283,23 +200,11 @@ class TrainedNorms:
     readout: float
     dimension: int
 
-    def parts(self, tokens: int) -> list[Part]:
-        """The two maps of every head, read on so many tokens."""
-        per_head = zip(self.value, self.value_21, self.query_key_21, strict=True)
-        return [
-            part
-            for value, value_21, query_key_21 in per_head
-            for part in head_parts(
-                tokens,
-                self.dimension,
-                value=float(value),
-                value_21=float(value_21),
-                query_key_21=float(query_key_21),
-                token_norm=self.token_norm,
-                query_norm=self.query_norm,
-                readout=self.readout,
-            )
-        ]
+    @property
+    def heads(self) -> list[HeadNorms]:
+        """The norms of each head."""
+        per_head = zip(self.value.tolist(), self.value_21.tolist(), self.query_key_21.tolist(), strict=True)
+        return [HeadNorms(*norms, self.token_norm, self.query_norm) for norms in per_head]
 
     @property
     def bound(self) -> float:
@@ -341,24 +246,21 @@ def trained_gap(
     The loss is the ramp min(1, max(0, 1-yf)), which is 1-Lipschitz, bounded by 1 and at least the share of mistakes; a
     `gap_explicit` of 1 or more therefore says nothing. One head gets the numbers of "attention/generalisation".
     """
-    require_integer("length", length, 1)
-    require_integer("samples", samples, 1)
-    parts = norms.parts(samples * length)
-    capacity = shape_constant(parts) * math.log(norms.dimension * samples * length)
-    rough = rademacher_bound(capacity, norms.bound, samples, constant)
-    explicit = dudley_bound(lambda eps: explicit_log_cover(parts, eps), norms.bound, samples, constant)[0]
+    contexts = Contexts(length, samples, norms.dimension)
+    parts = [part for head in norms.heads for part in head.parts(contexts, norms.readout)]
+    layer = ClassRisk(contexts, parts, norms.bound, Loss(failure=failure, constant=constant))
     return {
-        "capacity_shape": capacity,
-        "prediction_bound": norms.bound,
-        "gap_shape": gap_bound(rough, samples, 1.0, 1.0, failure),
-        "gap_explicit": gap_bound(explicit, samples, 1.0, 1.0, failure),
+        "capacity_shape": layer.capacity_shape,
+        "prediction_bound": layer.bound,
+        "gap_shape": layer.gap(layer.rademacher_shape),
+        "gap_explicit": layer.gap(layer.rademacher_explicit),
     }
 
 
 def samples_promised(norms: TrainedNorms, length: int, target: float = 1.0) -> float | int:
     """The least m at which `trained_gap` promises at most `target`; at 1, the least at which it says anything."""
     check_open("target", target, 0)
-    return smallest_samples(lambda m: trained_gap(norms, length, m)["gap_explicit"], target)
+    return least_integer(lambda m: trained_gap(norms, length, m)["gap_explicit"] <= target)
 
 
 def _normed(weights: Mapping[str, Array], z: Array) -> Array:

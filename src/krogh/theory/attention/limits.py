@@ -9,7 +9,8 @@ import math
 from typing import Any, Literal, get_args
 
 from krogh.errors import require, require_integer
-from krogh.theory.prediction import ceil_or_inf, check_open, exp_or_inf, is_number, log_binomial, prediction
+from krogh.theory.numerics import ceil_or_inf, exp_or_inf, log_binomial
+from krogh.theory.prediction import check_open, is_number, prediction
 
 Mapping = Literal["deterministic", "trainable", "bag"]
 """How a bit string becomes tokens: fixed positions, positions chosen by the construction, a bag of vectors."""
@@ -45,7 +46,7 @@ def information_floor(length: int, s: int, success: float = 1.0) -> dict[str, An
     `counting`: m binary labels take 2^m values, so an answer is right for at most 2^m of N equally likely supports,
     and m >= log2(q N).
     """
-    _check_support(length, s)
+    check_support(length, s)
     within = is_number(success) and 0 < success <= 1
     require(within, f"success is a probability greater than 0, at most 1; got success={success!r}")
     bits = log_binomial(length, s) / math.log(2)
@@ -68,7 +69,7 @@ def statistical_queries(length: int, s: int) -> dict[str, Any]:
 
     `subsets` = C(T,s) is the number to hold beside the step at which a network finds the parity.
     """
-    _check_support(length, s)
+    check_support(length, s)
     logarithm = log_binomial(length, s)
     return {
         "subsets": math.comb(length, s) if logarithm < 690 else math.inf,
@@ -87,7 +88,7 @@ def influence_limit(length: int, s: int, score: float | None = None, gap: float 
     `score` = R is the score of relevant positions, all others ([CLS] among them) having 0; without it, R is that of
     the construction, log(8T/gap), with gap 2/s (at most 1) unless given. `limit` is the value for T -> infinity.
     """
-    _check_support(length, s)
+    check_support(length, s)
     gamma = min(1.0, 2 / s) if gap is None else gap
     check_open("gap", gamma, 0)
     given = math.log(8 * length / gamma) if score is None else score
@@ -117,7 +118,7 @@ def construction_norms(
     matrices W_1, W_2 and read-out w, whose norm is at most `readout` for functions of size at most `largest`.
     `sparse_enough`, s / log T, must be small for capacity bounds and representation together to mean something.
     """
-    _check_support(length, s)
+    check_support(length, s)
     for name, choice, kind in (("mapping", mapping, Mapping), ("target", target, Target)):
         require(choice in get_args(kind), f"{name} must be one of {', '.join(get_args(kind))}; got {name}={choice!r}")
     check_open("largest", largest, 0)
@@ -164,7 +165,8 @@ def _whole(bits: float) -> float:
     return round(bits) if abs(bits - round(bits)) < 1e-9 else bits
 
 
-def _check_support(length: int, s: int) -> None:
+def check_support(length: int, s: int) -> None:
+    """Require 1 <= s <= T."""
     require_integer("length", length, 1)
     require_integer("s", s, 1)
     require(

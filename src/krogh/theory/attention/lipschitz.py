@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import require
-from krogh.theory.numerics import spectral_norm, token_norm, unit_ball
+from krogh.theory.numerics import attend, softmax, spectral_norm, token_norm, unit_ball
 
 Array = NDArray[np.float64]
 Activation = Callable[[Array], Array]
@@ -44,13 +44,6 @@ class Weights:
         return lipschitz * float(spectral_norm(self.output) * spectral_norm(self.value)) * stretch
 
 
-def softmax(scores: ArrayLike) -> Array:
-    """Softmax over the last axis, shifted by the largest score so that nothing overflows."""
-    z = np.asarray(scores, dtype=np.float64)
-    exponentials = np.exp(z - z.max(axis=-1, keepdims=True))
-    return exponentials / exponentials.sum(axis=-1, keepdims=True)
-
-
 def softmax_jacobian(scores: ArrayLike) -> Array:
     """J = diag(p) - p p^T at p = softmax(scores); shape (..., T, T)."""
     p = softmax(scores)
@@ -74,7 +67,7 @@ def general_head(
 
 def attention(tokens: Array, weights: Weights) -> Array:
     """f(Z) = RowSoftmax(Z W_Q (Z W_K)^T) Z W_V; tokens (T, d) to (T, k)."""
-    return softmax(tokens @ weights.query @ (tokens @ weights.key).T) @ (tokens @ weights.value)
+    return attend(tokens, tokens, weights.query, weights.key, weights.value)
 
 
 def relu(values: Array) -> Array:

@@ -69,11 +69,6 @@ def network_error(relevant: ArrayLike, laws: list[BlockLaw], *, ties: str = "err
     return float(fair if ties == "fair" else fair - 0.5 * np.expm1(untied))
 
 
-def polynet_error_exact(relevant: ArrayLike, irrelevant: ArrayLike, *, ties: str = "error") -> float:
-    """The 0-1 error of given weights: relevant (k,), irrelevant (k, n'-1). See `network_error`."""
-    return network_error(relevant, [block_law(u) for u in np.atleast_2d(irrelevant)], ties=ties)
-
-
 def error_upper_bound(relevant: ArrayLike, irrelevant: ArrayLike, variant: Variant = "repaired") -> float:
     """Upper bound on the error: 2 sum_i exp(-v_i^2 / (2 |u_i|_2^2)).
 
@@ -123,7 +118,6 @@ def polynet_error(block_size: int, k: int, relevant: float, variant: Variant = "
     """
     check_blocks(block_size, k)
     check_open("relevant", relevant, 0)
-    check_variant(variant)
     laws = [_binomial_law(block_size - 1, 1.0)] * k
     v, u = np.full(k, float(relevant)), np.ones((k, block_size - 1))
     return {

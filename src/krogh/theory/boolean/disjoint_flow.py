@@ -1,12 +1,10 @@
-"""The SGD guarantee for disjoint-PolyNets at any batch size: horizon, rates and growth (Theorem 5.8).
-
-Gradient flow of a disjoint-PolyNet, solved exactly.
+"""Training of a disjoint-PolyNet: gradient flow solved exactly, its plateau, and what SGD guarantees.
 
 The network is prod_i <w_i, x_{P_i}> over k blocks of the input; v_i is the one relevant weight of block i.
 Under the correlation loss the irrelevant weights do not move, and dv_i/dt = prod_{j != i} v_j. All v_i^2 grow
-by the same amount q(t), which turns the flow into one integral. Time here is the flow's own.
-
-How long a disjoint-PolyNet's error stays near one half: gradient flow combined with the error's law.
+by the same amount q(t), which turns the flow into one integral. Time here is the flow's own. Combined with the law of
+the error (`disjoint_error`) it says how long the error stays near one half (Theorem 5.7). For SGD at any batch size
+there are a horizon, rates and growth (Theorem 5.8).
 """
 
 from __future__ import annotations
@@ -22,7 +20,8 @@ from scipy.special import erfinv
 
 from krogh.errors import require, require_integer
 from krogh.theory.boolean.disjoint_error import BERRY_ESSEEN, block_law, check_blocks, network_error
-from krogh.theory.prediction import Variant, check_open, check_variant, exp_or_inf, prediction
+from krogh.theory.numerics import exp_or_inf
+from krogh.theory.prediction import Variant, check_open, check_variant, prediction
 
 Array = NDArray[np.float64]
 
@@ -251,7 +250,6 @@ def plateau(
     check_open("gamma", gamma, 0, 0.5)
     require_integer("seed", seed, 0)
     require(init in get_args(Init), f"init must be one of {', '.join(get_args(Init))}; got init={init!r}")
-    check_variant(variant)
     if init == "gaussian":
         weights = np.random.default_rng(seed).standard_normal((k, block_size))
         weights[0, 0] *= np.sign(np.prod(weights[:, 0]))

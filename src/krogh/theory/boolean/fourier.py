@@ -1,4 +1,4 @@
-"""Fourier analysis of functions on the cube {-1,+1}^n, exact by enumeration, in float64.
+"""Fourier analysis of functions on the cube {-1,+1}^n and of gradients there, exact by enumeration, in float64.
 
 Order of the cube, used everywhere in this module: row `r` of the cube (0 <= r < 2^n) has coordinate `i` equal
 to -1 where bit `i` of `r` is set (bit 0 is the least significant) and +1 otherwise. Row 0 is all +1. A subset
@@ -12,11 +12,13 @@ and a table of values and the table of its Fourier coefficients are indexed alik
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import require, require_integer
+from krogh.theory.prediction import check_parity, prediction
 
 LARGEST_N = 24
 """Largest number of coordinates that is enumerated: 2^24 float64 values are 128 MiB."""
@@ -38,13 +40,6 @@ def subset_mask(subset: Iterable[int], n: int) -> int:
         require_integer("element of the subset", i, 0, n - 1)
     require(len(set(members)) == len(members), f"a subset has no repeated elements; got {members}")
     return sum(1 << int(i) for i in members)
-
-
-def parity_table(subset: Iterable[int], n: int) -> Array:
-    """The values of chi_S(x) = prod_{i in S} x_i over the cube; shape (2^n,)."""
-    _require_enumerable(n)
-    overlap = np.bitwise_count(np.arange(2**n) & subset_mask(subset, n))
-    return 1.0 - 2.0 * (overlap & 1)
 
 
 def walsh_hadamard(table: ArrayLike) -> Array:
@@ -77,14 +72,6 @@ def fourier_coefficients(table: ArrayLike) -> Array:
     return transformed / transformed.shape[-1]
 
 
-def fourier_coefficient(table: ArrayLike, subset: Iterable[int]) -> float:
-    """One Fourier coefficient f^(S) = E[f(x) chi_S(x)] of a function given by its values on the cube."""
-    values = np.asarray(table, dtype=np.float64)
-    n = _log2_length(values)
-    require(values.ndim == 1, f"a single coefficient needs one table of values; got shape {values.shape}")
-    return float(np.mean(values * parity_table(subset, n)))
-
-
 def neighbour_coefficients(table: ArrayLike, support: Iterable[int]) -> Array:
     """The coefficients that a gradient sees: entry i is f^(S with i toggled); shape (n,).
 
@@ -96,19 +83,13 @@ def neighbour_coefficients(table: ArrayLike, support: Iterable[int]) -> Array:
     return coefficients[subset_mask(support, n) ^ (1 << np.arange(n))]
 
 
-def fourier_gap(table: ArrayLike, support: Iterable[int]) -> float:
-    """The largest gamma for which a function has a gamma-Fourier gap at S; negative where it has none.
+def fourier_gap(gradient: ArrayLike, support: Iterable[int]) -> float:
+    """The largest gamma for which there is a gamma-Fourier gap at S; negative where there is none.
 
-        min_{i in S} |f^(S - i)|  -  max_{j not in S} |f^(S + j)|
+        min_{i in S} |g_i| - max_{j not in S} |g_j|,  g_i = f^(S with i toggled)
 
-    Source: dissertation, Definition 5.4.
+    g are the `neighbour_coefficients` of a function, or a population gradient. Source: dissertation, Definition 5.4.
     """
-    members = list(support)
-    return gradient_gap(neighbour_coefficients(table, members), members)
-
-
-def gradient_gap(gradient: ArrayLike, support: Iterable[int]) -> float:
-    """The Fourier gap read off a population gradient: min_{i in S} |g_i| - max_{i not in S} |g_i|."""
     relevant, irrelevant = _split(gradient, support)
     return float(relevant.min() - irrelevant.max())
 
@@ -151,6 +132,60 @@ def population_gradient(
 def heaviside(z: Array) -> Array:
     """The derivative of the ReLU, 1[z > 0]; zero at zero."""
     return (z > 0).astype(np.float64)
+
+
+DERIVATIVES: dict[str, Callable[[Array], Array]] = {"relu": heaviside, "sine": np.cos}
+"""The derivative s' of each activation of a neuron."""
+
+
+@prediction(
+    "parity/gradient-gap",
+    source="dissertation, Definition 5.4, section B.3.1 and Figures B.7 and B.8",
+    constants="all explicit: exact by enumeration of the cube, for weights drawn with the seed",
+)
+def gradient_gap(
+    n: int,
+    k: int,
+    activation: Literal["relu", "sine"] = "relu",
+    weights: Literal["signs", "uniform", "gaussian"] = "uniform",
+    bias: float = 0.0,
+    draws: int = 1,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Fourier gaps of the population gradient of one neuron at random weights: whether it points at the support.
+
+        g_i = E[y x_i s'(w.x + b)];   gap min_{i in S} |g_i| - max_{j not in S} |g_j|;   relaxed gap max - max
+
+    `weights` are signs, uniform on [-1, 1] or standard Gaussian, all divided by sqrt(n); `gaps` and `relaxed_gaps` have
+    a number per draw, `all_ones` is the gap at equal weights, half of majority's for a ReLU, odd n and k > 1.
+    """
+    check_parity(n, k)
+    require_integer("n", n, 2, LARGEST_N)
+    require(k < n, f"a gap needs an irrelevant coordinate, k < n; got n={n}, k={k}")
+    require_integer("draws", draws, 1)
+    require_integer("seed", seed, 0)
+    for name, given, kind in (("activation", activation, DERIVATIVES), ("weights", weights, _DRAWN)):
+        require(given in kind, f"{name} must be one of {', '.join(kind)}; got {name}={given!r}")
+    rng = np.random.default_rng(seed)
+    drawn = _DRAWN[weights](rng, (draws, n)) / np.sqrt(float(n))
+    support, slope = range(k), DERIVATIVES[activation]
+    gradients = [population_gradient(w, support, slope, bias=bias) for w in drawn]
+    relaxed = [relaxed_gap(gradient, support) for gradient in gradients]
+    return {
+        "gaps": [fourier_gap(gradient, support) for gradient in gradients],
+        "relaxed_gaps": relaxed,
+        "relaxed_positive": float(np.mean(np.array(relaxed) > 0)),
+        "all_ones": fourier_gap(
+            population_gradient(np.full(n, 1 / np.sqrt(float(n))), support, slope, bias=bias), support
+        ),
+    }
+
+
+_DRAWN: dict[str, Callable[[np.random.Generator, tuple[int, int]], Array]] = {
+    "signs": lambda rng, shape: rng.choice([-1.0, 1.0], shape),
+    "uniform": lambda rng, shape: rng.uniform(-1, 1, shape),
+    "gaussian": lambda rng, shape: rng.standard_normal(shape),
+}
 
 
 def _split(gradient: ArrayLike, support: Iterable[int]) -> tuple[Array, Array]:

@@ -1,6 +1,4 @@
-"""What no fixed embedding can do: a floor under the hinge loss of every kernel method on some parity.
-
-Limits on learning a sparse parity that hold whatever the learner: search, samples, queries, noise, degree.
+"""Limits on learning a sparse parity that hold whatever the learner: samples, queries, noise, degree, embeddings.
 
 The (n, k)-parity problem: x uniform on {-1,+1}^n, y = prod_{i in S} x_i for an unknown S of size k.
 """
@@ -11,44 +9,9 @@ import math
 from typing import Any, Literal
 
 from krogh.errors import require, require_integer
-from krogh.theory.boolean.search import search_mean, search_quantile
-from krogh.theory.prediction import (
-    Variant,
-    ceil_or_inf,
-    check_noise,
-    check_open,
-    check_parity,
-    check_variant,
-    exp_or_inf,
-    is_number,
-    log_binomial,
-    prediction,
-)
-
-_EXACT_BELOW = 10**300
-"""Numbers of subsets up to here are reported as whole numbers, beyond only by their logarithm."""
-
-
-@prediction("parity/random-search", source="dissertation, section 5.3.2", constants="all explicit")
-def random_search(n: int, k: int, copies: int = 1) -> dict[str, Any]:
-    """Steps of memoryless random search over k-subsets: geometric with success 1/C(n,k) per draw.
-
-        mean = 1 / (1 - (1 - 1/C(n,k))^copies),  about max(1, C(n,k)/copies)
-
-    Each step, each of `copies` independent copies tests one uniformly drawn subset; the first step is 1.
-    """
-    check_parity(n, k)
-    require_integer("copies", copies, 1)
-    subsets, log10 = _subsets(n, k)
-    return {
-        "subsets": math.inf if subsets is None else subsets,
-        "log10_subsets": log10,
-        "mean_steps": math.inf if subsets is None else search_mean(subsets, copies),
-        "mean_steps_approximate": math.inf if subsets is None else max(1.0, subsets / copies),
-        "p10_steps": math.inf if subsets is None else search_quantile(0.1, subsets, copies),
-        "median_steps": math.inf if subsets is None else search_quantile(0.5, subsets, copies),
-        "p90_steps": math.inf if subsets is None else search_quantile(0.9, subsets, copies),
-    }
+from krogh.theory.boolean.search import count_subsets
+from krogh.theory.numerics import binary_entropy, ceil_or_inf, exp_or_inf, log_binomial
+from krogh.theory.prediction import Variant, check_noise, check_open, check_parity, is_number, prediction
 
 
 @prediction(
@@ -71,11 +34,10 @@ def statistical_limit(
     check_parity(n, k)
     check_noise(noise)
     check_open("failure", failure, 0, 1)
-    check_variant(variant)
     log_subsets = log_binomial(n, k)
     bits = log_subsets / math.log(2)
-    capacity = 1.0 - _binary_entropy(noise)
-    known = max(0.0, (1 - failure) * bits - _binary_entropy(failure))
+    capacity = 1.0 - binary_entropy(noise)
+    known = max(0.0, (1 - failure) * bits - binary_entropy(failure))
     log_trials = log_subsets - math.log(failure)
     attenuation = _attenuation(noise, variant)
     clean = log_trials / math.log(2)
@@ -107,7 +69,7 @@ def sq_limit(n: int, k: int, tolerance: float) -> dict[str, Any]:
     within = is_number(tolerance) and 0 < tolerance <= 1
     require(within, f"tolerance must be a number in (0, 1]; got tolerance={tolerance!r}")
     per_query = math.floor(tolerance**-2 * (1 + 1e-12))
-    subsets, log10 = _subsets(n, k)
+    subsets, log10 = count_subsets(n, k)
     log10_order = k * math.log10(n) + 2 * math.log10(tolerance)
     return {
         "parities_per_query": per_query,
@@ -129,7 +91,6 @@ def noise_attenuation(noise: float, gap: float = 1.0, variant: Variant = "repair
     """
     check_noise(noise)
     check_open("gap", gap, 0)
-    check_variant(variant)
     factor = _attenuation(noise, variant)
     return {"factor": factor, "gap": factor * gap, "sample_multiplier": _over(1.0, factor**2)}
 
@@ -194,7 +155,7 @@ def initial_luck(n: int, k: int) -> dict[str, Any]:
     log10 of 2^-n, beside log10 of 1/C(n,k), the chance that one random subset is right
     """
     check_parity(n, k)
-    return {"log10_order": -n * math.log10(2), "log10_random_subset": -_subsets(n, k)[1]}
+    return {"log10_order": -n * math.log10(2), "log10_random_subset": -count_subsets(n, k)[1]}
 
 
 @prediction(
@@ -216,26 +177,6 @@ def minimum_width(
     require(activation in allowed, f"activation must be one of {', '.join(allowed)}; got {activation!r}")
     proved = allowed[activation] == 1 or (activation == "relu" and k == 2)
     return {"sufficient": allowed[activation], "proved_necessary": proved}
-
-
-def _subsets(n: int, k: int) -> tuple[int | None, float]:
-    """C(n,k) as a whole number (None where a float could not hold it), and its base-10 logarithm."""
-    log10 = log_binomial(n, k) / math.log(10)
-    exact = math.comb(n, k) if log10 < 301 else _EXACT_BELOW + 1
-    return (exact, math.log10(exact)) if exact <= _EXACT_BELOW else (None, log10)
-
-
-def _attenuation(noise: float, variant: Variant) -> float:
-    return 1 - 2 * noise if variant == "repaired" else 0.5 - noise
-
-
-def _binary_entropy(p: float) -> float:
-    return 0.0 if p in (0, 1) else -(p * math.log2(p) + (1 - p) * math.log2(1 - p))
-
-
-def _over(numerator: float, denominator: float) -> float:
-    """The quotient; infinite where the denominator is zero (labels of pure noise)."""
-    return numerator / denominator if denominator > 0 else math.inf
 
 
 @prediction(
@@ -266,3 +207,12 @@ def kernel_floor(n: int, k: int, dimension: int, radius: float, epsilon: float =
         "coefficient_norm_at_most": share,
         "dimension_needed": exp_or_inf(2 * math.log(epsilon / radius) + log_subsets),
     }
+
+
+def _attenuation(noise: float, variant: Variant) -> float:
+    return 1 - 2 * noise if variant == "repaired" else 0.5 - noise
+
+
+def _over(numerator: float, denominator: float) -> float:
+    """The quotient; infinite where the denominator is zero (labels of pure noise)."""
+    return numerator / denominator if denominator > 0 else math.inf

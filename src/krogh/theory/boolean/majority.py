@@ -11,18 +11,8 @@ from fractions import Fraction
 from typing import Any
 
 from krogh.errors import KroghError, require, require_integer
-from krogh.theory.prediction import (
-    Variant,
-    ceil_or_inf,
-    check_noise,
-    check_odd,
-    check_open,
-    check_parity,
-    check_variant,
-    log_binomial,
-    log_central_binomial,
-    prediction,
-)
+from krogh.theory.numerics import ceil_or_inf, log_binomial, log_central_binomial
+from krogh.theory.prediction import Variant, check_noise, check_odd, check_open, check_parity, prediction
 
 _EXACT_UP_TO = 1001
 """Up to this n coefficients are computed as exact fractions; beyond, through logarithms of gamma."""
@@ -76,7 +66,6 @@ def majority_spectrum(n: int, k: int, variant: Variant = "repaired") -> dict[str
     """
     check_odd("n", n)
     _check_degree(n, k)
-    check_variant(variant)
     xi = majority_coefficient(n, k)
     odd = k % 2 == 1
     weight = math.exp(log_binomial(n, k) + 2 * log_majority_coefficient(n, k)) if odd else 0.0
@@ -158,7 +147,6 @@ def support_recovery(
     check_parity(n, k)
     check_open("failure", failure, 0, 1)
     check_noise(noise)
-    check_variant(variant)
     if gap is None:
         gap = relu_gap(n, k)
         if gap <= 0:

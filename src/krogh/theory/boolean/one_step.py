@@ -12,17 +12,8 @@ from typing import Any
 
 from krogh.errors import require
 from krogh.theory.boolean.majority import log_majority_coefficient
-from krogh.theory.prediction import (
-    Variant,
-    ceil_or_inf,
-    check_even,
-    check_odd,
-    check_open,
-    check_variant,
-    exp_or_inf,
-    log_binomial,
-    prediction,
-)
+from krogh.theory.numerics import ceil_or_inf, exp_or_inf, least_integer, log_binomial
+from krogh.theory.prediction import Variant, check_even, check_odd, check_open, check_variant, prediction
 
 
 @prediction(
@@ -43,7 +34,8 @@ def one_step_theorem(
 
     k even, n odd. Printed: k in place of k+1 and 2k-1, B = 2^8 k^(7/6) n C(n,k-1) log log / c1,
     T = 2^9 k^3 r n^2 / epsilon^2, n >= 2^11 k^4 (c2/c1)^2 L; these do not follow from the proof as written.
-    The conclusion is about the smallest loss over the iterations, in expectation.
+    The conclusion is about the smallest loss over the iterations, in expectation: `loss_at_most` is what Theorem B.6
+    leaves of the ideal top layer's epsilon/4 where all goes well, the rest of epsilon is for what may not.
     """
     check_odd("n", n)
     check_even("k", k)
@@ -52,7 +44,6 @@ def one_step_theorem(
     check_open("epsilon", epsilon, 0, 0.5)
     check_open("c1", c1, 0)
     check_open("c2", c2, 0)
-    check_variant(variant)
     repaired = variant == "repaired"
     log_xi = log_majority_coefficient(n, k - 1)
     logarithm = _log_term(n, k, epsilon, variant)
@@ -88,6 +79,9 @@ def one_step_theorem(
         "good_pair_probability": good_pair_probability(k, variant),
         "feature_bound": n + 1,
         "top_norm": 8 * k * math.sqrt(neurons),
+        "loss_at_most": convex_sgd_bound(
+            epsilon / 4, 8 * k * math.sqrt(neurons), 2 * n * math.sqrt(width), iterations - 1
+        ),
         "main_text_iterations": k**3 * width**2 * n / epsilon**2,
     }
 
@@ -135,7 +129,7 @@ def smallest_dimension(k: int, epsilon: float) -> int:
     return _smallest_odd(lambda n: n > 4 * k and feature_error(n, k, epsilon) <= 1 / (8 * k**2))
 
 
-def convex_sgd_bound(optimum: float, norm: float, gradient_norm: float, steps: int) -> float:
+def convex_sgd_bound(optimum: float, norm: float, gradient_norm: float, steps: float) -> float:
     """Bound on the average loss of SGD on a convex loss: F(u*) + M rho / sqrt(T), at rate M/(rho sqrt(T)).
 
     Source: dissertation, section B.2.1, Theorem B.6. The one-step theorem uses M = 8k sqrt(k+1) (printed
@@ -158,12 +152,5 @@ def _even(width: float) -> int:
 
 
 def _smallest_odd(holds: Callable[[int], bool]) -> int:
-    """The least odd number from which a condition holds, given that it stays true once true."""
-    high = 1
-    while not holds(2 * high + 1):
-        high *= 2
-    low = 0  # 2*low + 1 fails or is 1; 2*high + 1 holds
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(2 * middle + 1) else (middle, high)
-    return 2 * high + 1
+    """The least odd number above 1 from which a condition holds, given that it stays true once true."""
+    return 2 * int(least_integer(lambda half: holds(2 * half + 1))) + 1

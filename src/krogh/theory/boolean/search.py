@@ -2,7 +2,8 @@
 
 Random exhaustive search is the memoryless process that training is often suspected of being; exhaustive
 enumeration meets the statistical limit; Gaussian elimination over GF(2) is fast but fails under any label
-noise. Samples are arrays of signs: `x` of shape (m, n), `y` of shape (m,), label y = chi_S(x).
+noise. Samples are arrays of signs: `x` of shape (m, n), `y` of shape (m,), label y = chi_S(x); the support S that
+predictions draw samples of is the first k coordinates.
 """
 
 from __future__ import annotations
@@ -11,14 +12,28 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import require, require_integer
+from krogh.theory.numerics import log_binomial
+from krogh.theory.prediction import check_noise, check_parity, prediction
 
 _CHUNK = 8192
 """Subsets tested, or steps simulated, at a time: large enough to vectorise, small enough for memory."""
+_EXACT_BELOW = 10**300
+"""Numbers of subsets up to here are reported as whole numbers, beyond only by their logarithm."""
+_MOST_SUBSETS = 10**7
+"""Most subsets that are enumerated."""
+
+
+def count_subsets(n: int, k: int) -> tuple[int | None, float]:
+    """C(n,k) as a whole number (None where a float could not hold it), and its base-10 logarithm."""
+    log10 = log_binomial(n, k) / math.log(10)
+    exact = math.comb(n, k) if log10 < 301 else _EXACT_BELOW + 1
+    return (exact, math.log10(exact)) if exact <= _EXACT_BELOW else (None, log10)
 
 
 def search_mean(hypotheses: int, copies: int = 1) -> float:
@@ -46,6 +61,33 @@ def search_quantile(probability: float, hypotheses: int, copies: int = 1) -> flo
     return max(1.0, math.ceil(steps * (1 - 1e-12)))  # rounding must not push an exact whole number up
 
 
+@prediction("parity/random-search", source="dissertation, section 5.3.2", constants="all explicit")
+def random_search(n: int, k: int, copies: int = 1, steps: int | None = None) -> dict[str, Any]:
+    """Steps of memoryless random search over k-subsets: geometric with success 1/C(n,k) per draw.
+
+        mean = 1 / (1 - (1 - 1/C(n,k))^copies),  about max(1, C(n,k)/copies)
+
+    Each step, each of `copies` independent copies tests one uniformly drawn subset; the first step is 1. With `steps`,
+    also the probability of success within so many.
+    """
+    check_parity(n, k)
+    require_integer("copies", copies, 1)
+    subsets, log10 = count_subsets(n, k)
+    numbers: dict[str, Any] = {
+        "subsets": math.inf if subsets is None else subsets,
+        "log10_subsets": log10,
+        "mean_steps": math.inf if subsets is None else search_mean(subsets, copies),
+        "mean_steps_approximate": math.inf if subsets is None else max(1.0, subsets / copies),
+        "p10_steps": math.inf if subsets is None else search_quantile(0.1, subsets, copies),
+        "median_steps": math.inf if subsets is None else search_quantile(0.5, subsets, copies),
+        "p90_steps": math.inf if subsets is None else search_quantile(0.9, subsets, copies),
+    }
+    if steps is not None:
+        require_integer("steps", steps, 1)
+        numbers["success_within"] = 0.0 if subsets is None else float(search_cdf(steps, subsets, copies))
+    return numbers
+
+
 def simulate_random_search(n: int, k: int, *, trials: int, copies: int = 1, seed: int = 0) -> NDArray[np.int64]:
     """Steps that random exhaustive search takes, simulated `trials` times; shape (trials,).
 
@@ -70,6 +112,26 @@ def simulate_random_search(n: int, k: int, *, trials: int, copies: int = 1, seed
     return steps
 
 
+@prediction(
+    "parity/search-simulation", source="dissertation, section 5.3.2", constants="simulated: reproducible by the seed"
+)
+def search_simulation(n: int, k: int, trials: int = 1000, copies: int = 1, seed: int = 0) -> dict[str, Any]:
+    """Steps of random search over k-subsets, simulated: what a histogram of training times is held against.
+
+    The law of "parity/random-search" at a finite number of trials.
+    """
+    steps = simulate_random_search(n, k, trials=trials, copies=copies, seed=seed)
+    p10, median, p90 = np.quantile(steps, (0.1, 0.5, 0.9), method="inverted_cdf").tolist()
+    return {
+        "mean_steps": float(steps.mean()),
+        "p10_steps": p10,
+        "median_steps": median,
+        "p90_steps": p90,
+        "least_steps": int(steps.min()),
+        "least_over_median": float(steps.min() / median),
+    }
+
+
 def consistent_subsets(x: ArrayLike, y: ArrayLike, k: int) -> NDArray[np.int64]:
     """All k-subsets S with chi_S(x) = y on every sample, by enumeration; shape (how many, k)."""
     return np.concatenate([subsets[errors == 0] for subsets, errors in _all_errors(x, y, k)])
@@ -89,6 +151,33 @@ def best_subsets(x: ArrayLike, y: ArrayLike, k: int) -> tuple[NDArray[np.int64],
         if here == fewest:
             winners.append(subsets[errors == here])
     return np.concatenate(winners), int(fewest)
+
+
+@prediction(
+    "parity/enumeration",
+    source="dissertation, sections B.1.1 and B.3.6",
+    constants="the expected number explicit; the rest is one sample, reproducible by the seed",
+)
+def enumeration(n: int, k: int, samples: int, noise: float = 0.0, seed: int = 0) -> dict[str, Any]:
+    """What testing every k-subset on one sample finds: those that fit all labels, and those that fit best.
+
+        without noise, S and (C(n,k) - 1) / 2^m others are expected to fit m labels
+
+    `found`: S alone has the fewest errors.
+    """
+    check_parity(n, k)
+    require_integer("samples", samples, 1)
+    subsets = math.comb(n, k)
+    require(subsets <= _MOST_SUBSETS, f"at most {_MOST_SUBSETS} subsets are tested; n={n}, k={k} has {subsets}")
+    x, y = _sample(n, k, samples, noise, seed)
+    best, errors = best_subsets(x, y, k)
+    return {
+        "consistent": len(consistent_subsets(x, y, k)),
+        "others_expected": (subsets - 1) * 2.0**-samples,
+        "best": len(best),
+        "errors": errors,
+        "found": best.tolist() == [list(range(k))],
+    }
 
 
 @dataclass(frozen=True)
@@ -134,6 +223,40 @@ def gaussian_elimination(x: ArrayLike, y: ArrayLike) -> Elimination:
     consistent = not right[rank:].any()
     chosen = tuple(column for column, value in zip(pivots, right[:rank], strict=True) if value)
     return Elimination(consistent, rank, consistent and rank == n, chosen if consistent else None)
+
+
+@prediction(
+    "parity/elimination",
+    source="dissertation, section B.3.6",
+    constants="the probability of full rank explicit; the rest is one sample, reproducible by the seed",
+)
+def elimination(n: int, k: int, samples: int, noise: float = 0.0, seed: int = 0) -> dict[str, Any]:
+    """What Gaussian elimination over GF(2) finds in one sample: without noise, n samples or a few more identify S.
+
+        m samples have full rank with probability prod_{i < n} (1 - 2^(i-m))
+
+    `found`: S is the only parity, of any size, that fits all labels.
+    """
+    check_parity(n, k)
+    require_integer("samples", samples, 1)
+    answer = gaussian_elimination(*_sample(n, k, samples, noise, seed))
+    full = math.prod(-math.expm1((i - samples) * math.log(2)) for i in range(n)) if samples >= n else 0.0
+    return {
+        "rank": answer.rank,
+        "full_rank_probability": full,
+        "consistent": answer.consistent,
+        "unique": answer.unique,
+        "found": answer.unique and answer.support == tuple(range(k)),
+    }
+
+
+def _sample(n: int, k: int, samples: int, noise: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Uniform inputs and the parity of their first k bits, flipped with probability `noise`."""
+    check_noise(noise)
+    require_integer("seed", seed, 0)
+    rng = np.random.default_rng(seed)
+    x = rng.choice([-1, 1], size=(samples, n))
+    return x, x[:, :k].prod(axis=1) * np.where(rng.random(samples) < noise, -1, 1)
 
 
 def _log_miss(hypotheses: int) -> float:

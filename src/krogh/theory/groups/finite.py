@@ -19,12 +19,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from krogh.errors import require
-from krogh.theory.groups.maximum import max_margin_group, max_margin_parity
+from krogh.theory.groups.maximum import max_margin_group, max_margin_parity, require_one
 from krogh.theory.groups.problems import (
     GroupLike,
     ParityProblem,
@@ -33,6 +34,7 @@ from krogh.theory.groups.problems import (
     problem_of,
     require_group,
 )
+from krogh.theory.prediction import prediction
 
 Array = NDArray[np.float64]
 
@@ -94,6 +96,37 @@ def finite_lambda(problem: GroupLike | ParityProblem, lam: float) -> FiniteLambd
     if lam >= threshold:
         return _zero(float(lam), threshold, best, characters.order, names)
     return _solved(characters, float(lam), threshold, best)
+
+
+@prediction(
+    "algebra/finite-lambda",
+    source="dissertation, Theorem 7.1 for the limit; the optimum at finite lambda is derived",
+    constants="all explicit; convex program solved to a relative 1e-10, for the penalty λ Σ‖ω_i‖^ν and any width",
+)
+def finite_penalty(lam: float, group: str | None = None, k: int | None = None) -> dict[str, Any]:
+    """The global optimum of cross-entropy plus λ Σ‖ω_i‖^ν over networks of every width, at the given λ.
+
+        min_{x ≥ 0} log(1 + Σ_C |C| exp(-Σ_R x_R B[R,C])) + λ Σ_R x_R,  B = 2/(3|G|)^1.5 (d_R - χ_R(C))/d_R^1.5
+
+    Z_p with p odd and parities: margin ln((Y-1)(1-q)/q) with q = λ/γ* and Y labels, and the normalised margin is γ*.
+    Elsewhere it is below γ* and rises like 1/log(1/λ). From `threshold` on the zero network is optimal.
+    """
+    require_one(group, k)
+    found = finite_lambda(group if k is None else ParityProblem(k, k=k), lam)  # type: ignore[arg-type]
+    return {
+        "zero_is_optimal": found.zero,
+        "threshold": found.threshold,
+        "margin": found.margin,
+        "cross_entropy": found.cross_entropy,
+        "norm": found.rho,
+        "normalised_margin": found.normalised_margin,
+        "max_margin": found.max_margin,
+        "ratio": found.ratio,
+        "irrep_shares": found.shares,
+        "optimality_residual": found.residual,
+        "duality_gap": found.gap,
+        "method": found.method,
+    }
 
 
 def _zero(lam: float, threshold: float, best: float, labels: int, names: tuple[str, ...]) -> FiniteLambda:

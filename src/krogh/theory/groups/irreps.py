@@ -1,16 +1,4 @@
-"""Functions on a group in terms of its irreps: projectors, powers, coefficient matrices, basis vectors.
-
-A function u on the group is a vector of n numbers. The entries ρ = (R(g)_ij)_g of real irreps are orthogonal vectors
-with Σ_g ρ(g)² = n/d (Lemma D.10), so that
-
-    u(g) = Σ_R Σ_ij α_R[i, j] R(g)_ij,     α_R = (d/n) Σ_g u(g) R(g)        (M12)
-    P_R(u) = uᵀ Π_R u = (n/d) ‖α_R‖²_F,    Π_R[g, h] = (d/n) χ_R(g⁻¹h)      (M10)
-    ‖u‖² = Σ_R P_R(u)                                                       (Lemma D.12)
-
-where d is the irrep's `weight`: its dimension for real type, half and a quarter of it for complex and quaternionic
-type, whose matrix entries are linearly dependent. Irreps stand in the order of `real_irreps`.
-
-Real orthogonal irreps of any finite group (dissertation, section 7.6.1 and D.8).
+"""Real orthogonal irreps of any finite group, and functions on the group in terms of them (sections 7.6.1 and D.8).
 
 Over the reals, an irreducible character χ of dimension d belongs to an irreducible of
 
@@ -23,6 +11,16 @@ are complex). Everything else is cut out of the regular representation (L(a)f)(x
 Π[x, y] = (d/n) χ(x⁻¹y), summed over the characters that belong together, gives all copies of the irrep, and a random
 symmetric matrix A[x, y] = c(x⁻¹y), c(g) = c(g⁻¹), which commutes with L, tells the copies apart by its eigenvalues.
 An orthonormal basis E of one eigenspace gives R(a) = Eᵀ L(a) E. Every result is checked before it is returned.
+
+A function u on the group is a vector of n numbers. The entries ρ = (R(g)_ij)_g of real irreps are orthogonal vectors
+with Σ_g ρ(g)² = n/d (Lemma D.10), so that
+
+    u(g) = Σ_R Σ_ij α_R[i, j] R(g)_ij,     α_R = (d/n) Σ_g u(g) R(g)        (M12)
+    P_R(u) = uᵀ Π_R u = (n/d) ‖α_R‖²_F,    Π_R[g, h] = (d/n) χ_R(g⁻¹h)      (M10)
+    ‖u‖² = Σ_R P_R(u)                                                       (Lemma D.12)
+
+where d is the irrep's `weight`: its dimension for real type, half and a quarter of it for complex and quaternionic
+type, whose matrix entries are linearly dependent. Irreps stand in the order of `real_irreps`.
 """
 
 from __future__ import annotations
@@ -161,10 +159,18 @@ def _from_regular(group: Group, real: RealRow) -> Array:
     raise KroghError(f"no matrices of the irrep of dimension {real.dimension} of {group.name} found in {TRIES} draws")
 
 
+def irrep_kernels(group: Group) -> Array:
+    """κ_R(c) = (D/(e|G|)) χ_R(c) [irreps, n]: the identity's row of the projector onto each real irrep."""
+    return np.stack([_kernel(group, real) for real in real_rows(character_table(group))])
+
+
 def isotypic_projector(group: Group, real: RealRow) -> Array:
-    """Π[x, y] = (d/n) Σ χ(x⁻¹y) [n, n], the projector onto the span of the irrep's matrix entries."""
-    factor = real.dimension / COMMUTANT[real.kind] / group.order
-    return (factor * real.character)[group.class_of][_quotients(group)]
+    """Π[x, y] = κ(x⁻¹y) [n, n], the projector onto the span of the irrep's matrix entries."""
+    return _kernel(group, real)[_quotients(group)]
+
+
+def _kernel(group: Group, real: RealRow) -> Array:
+    return (real.dimension / COMMUTANT[real.kind] / group.order * real.character)[group.class_of]
 
 
 @functools.lru_cache(maxsize=2)
@@ -211,22 +217,6 @@ def _is_irrep(group: Group, real: RealRow, matrices: Array) -> bool:
     return bool(worst < TOLERANCE)
 
 
-MOST_NUMBERS = 2**27
-"""The most entries of projectors that are built at once: 1 GiB."""
-
-
-def irrep_projectors(group: Group) -> Array:
-    """Π_R [irreps, n, n]: orthogonal projectors that add up to the identity."""
-    rows = real_rows(character_table(group))
-    size = len(rows) * group.order**2
-    require(
-        size <= MOST_NUMBERS,
-        f"projectors of {group.name} are {len(rows)} matrices of {group.order}², more than {MOST_NUMBERS:,} numbers "
-        f"(irrep_powers({group.name}, vectors) needs none of them)",
-    )
-    return np.stack([isotypic_projector(group, real) for real in rows])
-
-
 def irrep_powers(group: Group, vectors: ArrayLike) -> Array:
     """P_R(u) = uᵀ Π_R u [..., irreps] of vectors u [..., n]; they add up to ‖u‖²."""
     given = _checked(group.order, vectors)
@@ -239,6 +229,11 @@ def coefficient_matrices(irrep: Irrep, vectors: ArrayLike) -> Array:
     """α_R = (d/n) Σ_g u(g) R(g) [..., D, D] of vectors u [..., n]."""
     given = _checked(len(irrep.matrices), vectors)
     return np.tensordot(given, irrep.matrices, axes=1) * (irrep.weight / len(irrep.matrices))
+
+
+def moments(irrep: Irrep, vectors: ArrayLike) -> Array:
+    """Σ_g u(g) R(g) [..., D, D] of vectors u [..., n]."""
+    return coefficient_matrices(irrep, vectors) * (len(irrep.matrices) / irrep.weight)
 
 
 def from_coefficients(irrep: Irrep, matrices: ArrayLike) -> Array:

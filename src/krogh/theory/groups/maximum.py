@@ -8,28 +8,22 @@
     any group      γ* = 2/(3|G|)^1.5 · value of the game (D_R - χ_R(C))/D_R^1.5  section D.9.2
 
 All for one hidden layer of x² (x^k for parity) under the L_{2,ν} norm, ν = 3 (k+1). D and e are those of the real
-irreps (`characters`): the source treats groups whose irreps are all of real type, and Z_p for odd p apart; both are
-cases of one formula, which also covers even p and irreps of complex and quaternionic type.
-
-A matrix game by linear program, and the equations that its optimal subsets satisfy (dissertation, section D.9.2).
-
-    value = max_x min_C Σ_R x_R A[R, C] = min_P max_R Σ_C A[R, C] P_C,  x and P distributions
-
-Rows are irreps and x their shares of Σ_i ‖ω_i‖^ν; columns are classes of wrong labels and P their weights. The value is
-enclosed between what x guarantees and what P allows, so that it is certified whatever the solver did.
+irreps (`problems`): the source treats groups whose irreps are all of real type, and Z_p for odd p apart; both are
+cases of one formula, which also covers even p and irreps of complex and quaternionic type. Groups are given by name
+("S_5", "Z_71", "D_4xD_4") or as a file with a Cayley table; S_7 to S_12 by characters.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linprog
+from numpy.typing import NDArray
 
-from krogh.errors import require, require_integer
+from krogh.errors import KroghError, require, require_integer
+from krogh.theory.groups.game import solve_game
 from krogh.theory.groups.problems import (
     GroupLike,
     RealCharacters,
@@ -38,132 +32,11 @@ from krogh.theory.groups.problems import (
     cyclic_order,
     require_group,
 )
+from krogh.theory.prediction import prediction
 
 Array = NDArray[np.float64]
 
-TOLERANCE = 1e-12
-"""The relative gap between lower and upper value that is still rounding."""
-
-_USED = 1e-9
-"""Shares and weights below are solver noise."""
-
-
-@dataclass(frozen=True, eq=False)
-class GameSolution:
-    """Optimal mixtures of rows [R] and columns [C], and the two bounds that they prove for the value."""
-
-    rows: Array
-    columns: Array
-    lower: float
-    upper: float
-
-
-def solve_game(payoff: ArrayLike) -> GameSolution:
-    """Both players' optimal mixtures, the value enclosed to a relative 1e-12.
-
-    Optimal mixtures need not be unique (S_6: several have the same value); one of them is returned.
-    """
-    a = np.asarray(payoff, np.float64)
-    require(a.ndim == 2 and a.size > 0, f"a game needs a matrix [rows, columns]; got the shape {a.shape}")
-    require(np.isfinite(a).all(), "the payoffs of a game must be finite numbers")
-    rows, columns = a.shape
-    # max t subject to t - xᵀA ≤ 0, Σx = 1, x ≥ 0; the multipliers of the inequalities are the column player's mixture.
-    found = linprog(
-        np.append(np.zeros(rows), -1.0),
-        A_ub=np.hstack([-a.T, np.ones((columns, 1))]),
-        b_ub=np.zeros(columns),
-        A_eq=np.append(np.ones(rows), 0.0)[None],
-        b_eq=[1.0],
-        bounds=[(0, None)] * rows + [(None, None)],
-        method="highs",
-    )
-    require(found.status == 0, f"the linear program of the game was not solved: {found.message}")
-    solution = _enclosed(a, found.x[:-1], -found.ineqlin.marginals)
-    if _gap(solution) > TOLERANCE:
-        solution = min(solution, _polished(a, solution), key=_gap)
-    gap = _gap(solution)
-    require(gap <= TOLERANCE, f"the game's value is only known to {gap:.2g}; its payoffs are too ill conditioned")
-    return solution
-
-
-def _gap(solution: GameSolution) -> float:
-    scale = max(abs(solution.lower), abs(solution.upper), np.finfo(float).tiny)
-    return (solution.upper - solution.lower) / scale
-
-
-def _enclosed(a: Array, rows: Array, columns: Array) -> GameSolution:
-    """The bounds that two vectors prove, once they are made distributions."""
-    x, y = (np.where(mixture > _USED, mixture, 0.0) for mixture in (rows, columns))
-    x, y = x / x.sum(), y / y.sum()
-    return GameSolution(x, y, float(np.min(x @ a)), float(np.max(a @ y)))
-
-
-def _polished(a: Array, solution: GameSolution) -> GameSolution:
-    """The mixtures that equalise what the found ones use: removes the rounding of the solver."""
-    rows, columns = solution.rows > 0, solution.columns > 0
-    used = a[np.ix_(rows, columns)]
-    x, y = np.zeros(len(rows)), np.zeros(len(columns))
-    x[rows], y[columns] = _equalising(used)[0], _equalising(used.T)[0]
-    return _enclosed(a, x, y)
-
-
-def _equalising(a: Array) -> tuple[Array, float]:
-    """x with Σx = 1 whose payoff xᵀA is the same number in every column, and that number (least squares)."""
-    rows, columns = a.shape
-    system = np.block([[a.T, -np.ones((columns, 1))], [np.ones((1, rows)), np.zeros((1, 1))]])
-    found = np.linalg.lstsq(system, np.append(np.zeros(columns), 1.0))[0]
-    return found[:-1], float(found[-1])
-
-
-@dataclass(frozen=True, eq=False)
-class Subsets:
-    """What section D.9.2 says of chosen irreps and classes: shares x [R], weights P [C], and why it fails, if it does.
-
-    `logit_shares` are the source's λ, the coefficients of χ_R in the logits, summing to 1; x_R ∝ λ_R D_R^1.5. `value`
-    is the common margin of the chosen classes, proved to be the maximum where `failing` is empty.
-    """
-
-    irrep_shares: Array
-    logit_shares: Array
-    class_weights: Array
-    value: float
-    failing: tuple[str, ...]
-
-
-def subset_certificate(
-    characters: RealCharacters, irreps: Sequence[int], classes: Sequence[int], tolerance: float = 1e-9
-) -> Subsets:
-    """Solve for the weights of chosen irreps and classes, and say which conditions of section D.9.2 they meet.
-
-        Σ_C A[R, C] P_C equal for all chosen R, ΣP = 1;   Σ_R x_R A[R, C] equal for all chosen C, Σx = 1
-        x, P ≥ 0;   no other irrep exceeds the first number;   no other class falls below the second
-
-    `irreps` and `classes` are indices of `characters` (0 is the trivial one and not allowed), as many of one as of the
-    other. The source prints Στ_C = 1 for ΣP_C = Σ|C|τ_C = 1.
-    """
-    count = len(characters.class_sizes)
-    for kind, chosen in (("irrep", irreps), ("class", classes)):
-        for index in chosen:
-            require_integer(f"{kind} of the subset", index, 1, count - 1)
-        require(len(set(chosen)) == len(chosen) > 0, f"a subset names each {kind} once, at least one; got {chosen}")
-    require(len(irreps) == len(classes), f"needs as many classes as irreps; got {len(irreps)} irreps, {len(classes)}")
-    a = characters.payoff()
-    rows, columns = np.asarray(irreps) - 1, np.asarray(classes) - 1
-    used = a[np.ix_(rows, columns)]
-    independent = np.linalg.matrix_rank(used - used[:1]) == len(rows) - 1
-    require(independent, f"the equations of the irreps {list(irreps)} and classes {list(classes)} are dependent")
-    x, p = np.zeros(len(a)), np.zeros(len(a))
-    x[rows], value = _equalising(used)
-    p[columns], bound = _equalising(used.T)
-    slack = tolerance * max(abs(value), 1e-300)
-    names, labels = characters.irrep_names[1:], characters.class_names[1:]
-    failing = [f"irrep {names[r]} has the negative share {x[r]:.4g}" for r in rows if x[r] < -tolerance]
-    failing += [f"class {labels[c]} has the negative weight {p[c]:.4g}" for c in columns if p[c] < -tolerance]
-    failing += [f"irrep {names[r]} exceeds the common value" for r in np.flatnonzero(a @ p > bound + slack)]
-    failing += [f"class {labels[c]} has a smaller margin" for c in np.flatnonzero(x @ a < value - slack)]
-    logits = x / characters.dimensions[1:] ** 1.5
-    return Subsets(x, logits / logits.sum(), p, value * characters.unit, tuple(failing))
-
+Theorem = Literal["any", "7.7", "7.8", "7.9"]
 
 LARGEST_K = 150
 """Beyond, k! and (k+1)^(k+1) leave the range of float64."""
@@ -346,3 +219,105 @@ def _assembled(characters: RealCharacters, theorem: str, rows: Array, columns: A
         int(np.rint(2 * np.sum((d**3 / e)[used]))),
         max(0.0, upper - lower) / upper,
     )
+
+
+@prediction(
+    "algebra/max-margin",
+    source="dissertation, Theorems 7.7, 7.8 and 7.9 and section D.9.2",
+    constants="all explicit; the linear program's value is enclosed to a relative 1e-12",
+)
+def max_margin(group: str | None = None, k: int | None = None, theorem: Theorem = "any") -> dict[str, Any]:
+    """The largest normalised margin on a group's table or on a parity, with what proves it.
+
+        Z_p, p odd: √(2/27)/(√p(p-1));  parity: k!√(2(k+1)^-(k+1));  a group: 2/(3√(3|G|) Σ d^2.5) over its irreps
+        but the trivial one, if Σ d^1.5 χ(C) < 0 for every class C but the identity's, else by linear program
+
+    `theorem` asks for one theorem under its own assumptions. `conditions` are the sums per class, `irrep_shares` the
+    shares of Σ‖ω_i‖^ν in a maximum-margin network, `class_weights` the weights on wrong labels that prove the value.
+    """
+    best = _by_theorem(group, k, theorem)
+    found: dict[str, Any] = {"value": best.value, "theorem": best.theorem, "sufficient_width": best.width}
+    if group is not None:
+        characters = characters_of(group)
+        found |= {
+            "order": characters.order,
+            "condition_holds": all(value < 0 for value in best.conditions.values()),
+            "real_type": characters.real_type,
+            "closed_form": closed_form(characters),
+            "duality_gap": best.gap,
+            "conditions": best.conditions,
+        }
+    return found | {"irrep_shares": best.irrep_shares, "class_weights": best.class_weights}
+
+
+def _by_theorem(group: str | None, k: int | None, theorem: Theorem) -> MaxMargin:
+    require_one(group, k)
+    if k is not None:
+        require(theorem in ("any", "7.8"), f"a parity is the subject of Theorem 7.8; got theorem={theorem!r}")
+        return max_margin_parity(k)
+    assert group is not None
+    if theorem == "7.9":
+        return theorem_7_9(group)
+    if theorem == "7.7":
+        p = cyclic_order(group)
+        if p is None:
+            raise KroghError(f"Theorem 7.7 is about addition modulo p; got group={group!r} (try group=Z_71)")
+        theorem_7_7(p)
+    elif theorem != "any":
+        raise KroghError(f"a group is the subject of Theorems 7.7 and 7.9; got theorem={theorem!r}")
+    return max_margin_group(group)
+
+
+@prediction(
+    "algebra/sign-condition",
+    source="dissertation, Theorem 7.9 and Lemma D.14 (signs and normalisation repaired)",
+    constants="all explicit",
+)
+def sign_conditions(group: str) -> dict[str, Any]:
+    """Whether Theorem 7.9 applies: Σ d^1.5 χ(C) over the non-trivial irreps, which must be negative in every class C.
+
+    Irreps that are not of real type, which the theorem excludes, count by their real dimension D and commutant e:
+    D^1.5 χ(C)/e. Class weights of Lemma D.14 are -|C| times these sums over Σ D^2.5/e.
+    """
+    condition = sign_condition(group)
+    return {
+        "holds": condition.holds,
+        "theorem_applies": condition.holds and condition.real_type,
+        "largest": max(condition.values.values()),
+        "failing": condition.failing,
+        "values": condition.values,
+        "real_type": condition.real_type,
+        "not_of_real_type": condition.other_kinds,
+    }
+
+
+@prediction(
+    "algebra/memoriser-margin",
+    source="dissertation, section D.4; margins derived",
+    constants="all explicit",
+)
+def memoriser_margin(group: str) -> dict[str, Any]:
+    """The normalised margin of a network that memorises a group's table with 2|G|² neurons, against the maximum.
+
+        as printed, with output weights 1/4:  1/(2|G|²·2.0625^1.5);   balanced:  2/(3√3 |G|²)
+
+    On Z_p with p odd the balanced ratio is √2(p-1)/p^1.5: fitting the table needs no Fourier structure, but costs about
+    √(p/2) of margin.
+    """
+    best = max_margin_group(group)
+    n = characters_of(group).order
+    printed, balanced = 1 / (2 * n**2 * 2.0625**1.5), 2 / (3 * math.sqrt(3) * n**2)
+    return {
+        "width": 2 * n**2,
+        "printed": printed,
+        "balanced": balanced,
+        "max_margin": best.value,
+        "printed_ratio": printed / best.value,
+        "balanced_ratio": balanced / best.value,
+    }
+
+
+def require_one(group: str | None, k: int | None) -> None:
+    """Refuse both a group and a parity, and neither."""
+    given = f"group={group!r}, k={k!r}"
+    require((group is None) != (k is None), f"give either group (such as S_5) or k, the bits of a parity; got {given}")

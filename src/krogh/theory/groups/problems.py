@@ -1,9 +1,7 @@
-"""What a margin is asked of: a group whose composition is learned, or a parity; and how each may be given.
+"""What a margin is asked of, a group whose composition is learned or a parity, and the real characters it depends on.
 
 a group    a `Group`, a name such as "S_5", an integer p for Z_p, a composition task, or real characters alone
 a parity   a `ParityProblem`, or a task "parity-classes"
-
-Characters over the real numbers: what the maximum margin of a group depends on.
 
 Networks are real, so that what counts are the irreducible representations over the reals. Each comes from complex ones:
 
@@ -25,17 +23,17 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from krogh.errors import KroghError, require, require_integer
 from krogh.programs.groups import Group, cyclic, from_table, load_group
 from krogh.theory.groups.characters import CharacterTable, character_table
-from krogh.theory.groups.irreps import COMMUTANT, KINDS
+from krogh.theory.groups.irreps import COMMUTANT, real_rows
 from krogh.theory.groups.symmetric import symmetric_character_table
 
 Array = NDArray[np.float64]
@@ -43,8 +41,11 @@ Array = NDArray[np.float64]
 LARGEST_CYCLIC = 4096
 """Of Z_p with all characters listed."""
 
-_ROUNDING = 1e-7
-"""Two characters of one table that differ by less are the same."""
+LARGEST_TABLED_DEGREE = 6
+"""S_n beyond has no Cayley table here, but characters."""
+
+LARGEST_DEGREE = 12
+"""Of S_n by characters alone: 77 of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +68,11 @@ class RealCharacters:
 
     def __post_init__(self) -> None:
         regular = self.multiplicities @ self.characters
-        wanted = np.zeros(len(self.class_sizes))
-        wanted[0] = self.order
+        expected = np.zeros(len(self.class_sizes))
+        expected[0] = self.order
         sizes_add = int(self.class_sizes.sum()) == self.order
         require(
-            sizes_add and np.allclose(regular, wanted, rtol=0, atol=1e-6 * self.order),
+            sizes_add and np.allclose(regular, expected, rtol=0, atol=1e-6 * self.order),
             f"characters must add up to the regular representation of a group of order {self.order}; class sizes "
             f"{self.class_sizes.tolist()} add to {self.class_sizes.sum()}, Σ(D/e)χ is {np.round(regular, 6).tolist()}",
         )
@@ -107,60 +108,28 @@ class RealCharacters:
         return 2.0 / (3.0 * self.order) ** 1.5
 
 
-def from_complex_table(
-    characters: ArrayLike,
-    class_sizes: ArrayLike,
-    indicator: ArrayLike,
-    class_names: Sequence[str] | None = None,
-    irrep_names: Sequence[str] | None = None,
-) -> RealCharacters:
-    """The real characters of a complex table [irreps, classes] with Frobenius–Schur indicators +1, 0 or -1 [irreps].
+def real_characters(table: CharacterTable) -> RealCharacters:
+    """The real characters of a complex table: conjugate rows are one irrep, conjugate columns one class.
 
-    The trivial irrep and the class of the identity come first. Conjugate rows become one irrep, conjugate columns one
-    class, in the order in which the first of each appears. An irrep is named after its first row, a class after both.
+    An irrep is named after its first row, a class after both columns.
     """
-    table = np.asarray(characters, np.complex128)
-    sizes, signs = np.asarray(class_sizes, np.int64), np.asarray(indicator)
-    require(
-        table.ndim == 2 and table.shape[0] == table.shape[1] == len(sizes) == len(signs),
-        f"a character table is square, with a size per class and an indicator per irrep; got the shapes {table.shape}, "
-        f"{sizes.shape} and {signs.shape}",
-    )
-    columns = tuple(map(str, range(len(sizes)))) if class_names is None else tuple(class_names)
-    names = tuple(map(str, range(len(sizes)))) if irrep_names is None else tuple(irrep_names)
-    members, irreps = _conjugate_groups(table.T), _conjugate_groups(table)
-    rows, kinds = [], []
-    for group in irreps:
-        sign = int(np.rint(signs[group[0]]))
-        kinds.append(KINDS[sign])
-        rows.append(table[group[0]].real * (1.0 if sign == 1 else 2.0))
+    rows, members = real_rows(table), _conjugate_columns(table.characters)
     return RealCharacters(
-        order=int(sizes.sum()),
-        class_sizes=np.array([sizes[list(group)].sum() for group in members]),
-        characters=np.array(rows)[:, [group[0] for group in members]],
-        kinds=tuple(kinds),
-        irrep_names=tuple(names[group[0]] for group in irreps),
-        class_names=tuple("+".join(columns[column] for column in group) for group in members),
-        irrep_members=tuple(irreps),
-        class_members=tuple(members),
+        order=table.order,
+        class_sizes=np.array([table.class_sizes[list(columns)].sum() for columns in members]),
+        characters=np.array([row.character for row in rows])[:, [columns[0] for columns in members]],
+        kinds=tuple(row.kind for row in rows),
+        irrep_names=tuple(table.irrep_names[row.rows[0]] for row in rows),
+        class_names=tuple("+".join(table.class_names[column] for column in columns) for columns in members),
+        irrep_members=tuple(row.rows for row in rows),
+        class_members=members,
     )
 
 
-def _conjugate_groups(rows: NDArray[np.complex128]) -> list[tuple[int, ...]]:
-    """The rows grouped with their conjugates: (i,) where row i is real, else (i, j)."""
-    groups: list[tuple[int, ...]] = []
-    seen = set()
-    for i, row in enumerate(rows):
-        if i in seen:
-            continue
-        partner = int(np.argmin(np.max(np.abs(rows - row.conj()), axis=1)))
-        distance = float(np.max(np.abs(rows[partner] - row.conj())))
-        require(
-            distance < _ROUNDING, f"row or column {i} of the character table has no conjugate (within {distance:.2g})"
-        )
-        groups.append((i,) if partner == i else (i, partner))
-        seen.add(partner)
-    return groups
+def _conjugate_columns(characters: NDArray[np.complex128]) -> tuple[tuple[int, ...], ...]:
+    """The columns grouped with their conjugates: (i,) where column i is real, else (i, j)."""
+    partners = [int(np.argmin(np.max(np.abs(characters - c.conj()[:, None]), axis=0))) for c in characters.T]
+    return tuple((i,) if i == j else (i, j) for i, j in enumerate(partners) if i <= j)
 
 
 def cyclic_characters(p: int) -> RealCharacters:
@@ -197,12 +166,6 @@ def require_group(characters: RealCharacters) -> None:
 
 GroupLike = Group | RealCharacters | str | int
 """What names a group: see this module's docstring. An integer p is Z_p."""
-
-LARGEST_TABLED_DEGREE = 6
-"""S_n beyond has no Cayley table here, but characters."""
-
-LARGEST_DEGREE = 12
-"""Of S_n by characters alone: 77 of them."""
 
 
 @dataclass(frozen=True)
@@ -268,25 +231,19 @@ def characters_of(given: GroupLike) -> RealCharacters:
         return cyclic_characters(p)
     degree = _large_symmetric(given)
     if degree is not None:
-        return _real(symmetric_character_table(degree))
+        return real_characters(symmetric_character_table(degree))
     return _characters(group_of(given))
 
 
 @functools.lru_cache(maxsize=32)
 def _characters(group: Group) -> RealCharacters:
-    found = _real(character_table(group))
+    found = real_characters(character_table(group))
     p = cyclic_order(group)
     if p is None:
         return found
     named = cyclic_characters(p)  # in the same order, by the frequencies' names
     require(np.allclose(named.characters, found.characters), f"the characters of {group.name} are not in order")
     return dataclasses.replace(found, irrep_names=named.irrep_names, class_names=named.class_names)
-
-
-def _real(table: CharacterTable) -> RealCharacters:
-    return from_complex_table(
-        table.characters, table.class_sizes, table.indicator, table.class_names, table.irrep_names
-    )
 
 
 def cyclic_order(given: Any) -> int | None:

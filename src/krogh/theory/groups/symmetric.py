@@ -1,21 +1,18 @@
-"""Young's orthogonal form: real orthogonal matrices of every irrep of S_n (dissertation, section D.8).
+"""The symmetric groups in closed form: characters without elements, matrices of every irrep (section D.8, Table D.1).
 
-The basis of shape λ is its standard tableaux. The neighbouring transposition s_i = (i, i+1) acts on tableau T by
+Irreps and conjugacy classes of S_n are both named by partitions of n. The Murnaghan-Nakayama rule: the character of
+shape λ at cycle type (k, rest) is the sum of (-1)^{height} times that of λ without a rim hook of length k at `rest`,
+over all such hooks. On the beta numbers {λ_i + m - i}, i = 1..m, a rim hook of length k is a number b with b - k ≥ 0
+not among them, and its height is how many of them lie between b - k and b. A table of S_7 (5,040 elements) or beyond
+needs no Cayley table: `symmetric_character_table(n)` is what `character_table(symmetric(n))` would be.
+
+Young's orthogonal form has real orthogonal matrices. The basis of shape λ is its standard tableaux, and the
+neighbouring transposition s_i = (i, i+1) acts on tableau T by
 
     s_i T = (1/r) T + √(1 - 1/r²) T',   r = content(i+1) - content(i),   content = column - row,
 
 where T' is T with i and i+1 exchanged; where T' is not standard, r = ±1 and it drops out. A tableau is written here as
 the rows of its entries: word[i] is the row that holds entry i.
-
-Characters of the symmetric groups in closed form, without their elements (dissertation, Table D.1).
-
-Irreps and conjugacy classes of S_n are both named by partitions of n. The Murnaghan-Nakayama rule: the character of
-shape λ at cycle type (k, rest) is the sum of (-1)^{height} times that of λ without a rim hook of length k at `rest`,
-over all such hooks. On the beta numbers {λ_i + m - i}, i = 1..m, a rim hook of length k is a number b with b - k ≥ 0
-not among them, and its height is how many of them lie between b - k and b.
-
-A table of S_7 (5,040 elements) or beyond needs no Cayley table: `symmetric_character_table(n)` is what
-`character_table(symmetric(n))` would be.
 """
 
 from __future__ import annotations
@@ -33,6 +30,7 @@ from krogh.programs.groups import LARGEST_DEGREE, Group, read_only, symmetric
 from krogh.theory.groups.characters import CharacterTable, cycle_type_names, cycle_type_signs, ordered_table
 
 Partition = tuple[int, ...]
+Word = tuple[int, ...]
 
 LARGEST_N = 16
 """S_16 has 231 classes and its table takes about half a second."""
@@ -106,9 +104,6 @@ def _squared(cycles: Partition) -> Partition:
     """The cycle type of the square: an even cycle falls into two halves."""
     halves = [part for k in cycles for part in ((k // 2, k // 2) if k % 2 == 0 else (k,))]
     return tuple(sorted(halves, reverse=True))
-
-
-Word = tuple[int, ...]
 
 
 @functools.cache

@@ -1,14 +1,4 @@
-"""The toy chain, whose all-layer margin is known: what rounding between the layers does for it (Section 3.1).
-
-    plain     f(x) = W_d ... W_1 x - 1/2                       ρ = √d (1 - 2^{-1/d})
-    rounded   f(x) = round(W_d ... round(W_1 x)) - 1/2        (3.1)
-
-at W = 1, x = 1, y = 1. Each rounding ζ(h) = φ(V_2·φ(V_1 h + c_1) + c_2) has V_1 = (1, 1), c_1 = (-1/3, -2/3), V_2 =
-(3, -3), c_2 = 0; Claim 3.5 keeps these seven numbers frozen, and then ρ ≥ 1/3. Left free they are attacked first, and ρ
-is about 0.0776, still whatever the depth. The values of the rounded chain are minima of a smooth program, found by
-continuation in the depth; with frozen roundings `rounded_enclosure` proves them by dynamic programming.
-
-The all-layer margin in parameter space, and the two losses that go with it (Section 2.1).
+"""The all-layer margin in parameter space, its losses, and the toy chain whose margin is known (Sections 2.1 and 3.1).
 
     margin    ρ_F(θ, x, y) = min{‖δ‖_2 : (y - 1/2)·F(x, θ + δ) ≤ 0}                                   (2.1)
     0-1 loss  1[(y - 1/2)·z ≤ 0]
@@ -17,6 +7,16 @@ The all-layer margin in parameter space, and the two losses that go with it (Sec
 F is a pure function of a dict of arrays and an input, with one number as output; y is 0 or 1; δ has the shape of θ and
 moves *every* entry, zeros included; a shared weight is moved once. ρ is 0 where the output is wrong, never negative,
 and moves no faster than θ: |ρ(θ) - ρ(θ')| ≤ ‖θ - θ'‖_2.
+
+The toy chain shows what rounding between the layers does for it, at W = 1, x = 1, y = 1:
+
+    plain     f(x) = W_d ... W_1 x - 1/2                       ρ = √d (1 - 2^{-1/d})
+    rounded   f(x) = round(W_d ... round(W_1 x)) - 1/2        (3.1)
+
+Each rounding ζ(h) = φ(V_2·φ(V_1 h + c_1) + c_2) has V_1 = (1, 1), c_1 = (-1/3, -2/3), V_2 = (3, -3), c_2 = 0; Claim 3.5
+keeps these seven numbers frozen, and then ρ ≥ 1/3. Left free they are attacked first, and ρ is about 0.0776, still
+whatever the depth. The values of the rounded chain are minima of a smooth program, found by continuation in the depth;
+with frozen roundings `rounded_enclosure` proves them by dynamic programming.
 """
 
 from __future__ import annotations
@@ -40,6 +40,15 @@ Array = NDArray[np.float64]
 Parameters = dict[str, Array]
 Output = Callable[[dict[str, Any], Any], Any]
 """`output(parameters, x)`: a pure function of JAX arrays, differentiable in the parameters, that gives one number."""
+
+ROUNDING = {"V1": (1.0, 1.0), "c1": (-1 / 3, -2 / 3), "V2": (3.0, -3.0), "c2": (0.0,)}
+"""The parameters of one rounding of one number (Proposition 3.4)."""
+
+_LAYER = np.array([1.0, *(entry for values in ROUNDING.values() for entry in values)])
+"""One layer of the rounded chain as a row of eight: W, V_1, c_1, V_2, c_2."""
+
+_SETTLED = 1e-6
+"""Deeper chains are no longer solved once a layer more lowers the margin by less than this."""
 
 
 def zero_one_loss(outputs: ArrayLike, labels: ArrayLike) -> Array:
@@ -91,23 +100,13 @@ def flips(
     output: Output, parameters: Mapping[str, ArrayLike], perturbation: Mapping[str, ArrayLike], x: Any, y: Any
 ) -> bool:
     """Whether (y - 1/2)·F(x, θ + δ) ≤ 0: whether ‖δ‖ bounds the margin from above."""
-    return sign_of(y) * value_at(output, perturbed(parameters, perturbation), x) <= 0
+    return bool(zero_one_loss(value_at(output, perturbed(parameters, perturbation), x), y))
 
 
 def _labels(labels: ArrayLike) -> Array:
     found = np.asarray(labels, np.float64)
     require(np.isin(found, (0.0, 1.0)).all(), f"a label is 0 or 1; got {np.unique(found).tolist()[:5]}")
     return found
-
-
-ROUNDING = {"V1": (1.0, 1.0), "c1": (-1 / 3, -2 / 3), "V2": (3.0, -3.0), "c2": (0.0,)}
-"""The parameters of one rounding of one number (Proposition 3.4)."""
-
-_LAYER = np.array([1.0, *(entry for values in ROUNDING.values() for entry in values)])
-"""One layer of the rounded chain as a row of eight: W, V_1, c_1, V_2, c_2."""
-
-_SETTLED = 1e-6
-"""Deeper chains are no longer solved once a layer more lowers the margin by less than this."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from krogh.errors import require, require_integer
-from krogh.theory.prediction import Variant, check_open, check_variant, exp_or_inf, is_number, prediction
-from krogh.theory.programs.margin import plain_margin, rounded_margin
+from krogh.theory.numerics import exp_or_inf
+from krogh.theory.prediction import Variant, check_open, check_positive, is_number, prediction
+from krogh.theory.programs.margin import plain_margin, ramp_loss, rounded_margin
 from krogh.theory.programs.theorem import Constants, theorem_bound
 
 _ORDER = "an order: the leading constant is taken as 1, and factors polylogarithmic in α² ln p/(γ²ε²) are left out"
@@ -23,8 +24,7 @@ _ORDER = "an order: the leading constant is taken as 1, and factors polylogarith
 
 def n_SM(eps: float, alpha: float, gamma: float, p: int) -> float:
     """(α² ln p/γ² + 1)/ε² of Lemma 2.3; the constant and the polylogarithm that Õ hides are omitted."""
-    for name, value in (("eps", eps), ("alpha", alpha), ("gamma", gamma)):
-        check_open(name, value, 0)
+    check_positive(eps=eps, alpha=alpha, gamma=gamma)
     require_integer("p", p, 2)
     return (alpha**2 * math.log(p) / gamma**2 + 1) / eps**2
 
@@ -40,6 +40,24 @@ def surrogate_risk(epsilon: float, samples: int, failure: float = 0.01) -> dict[
     check_open("failure", failure, 0, 1)
     estimation = 2 * math.sqrt(math.log(2 / failure) / samples)
     return {"loss": 5 * epsilon + estimation, "complexity_term": 5 * epsilon, "confidence_term": estimation}
+
+
+@prediction("approximation/ramp-loss", source="SM paper, (2.2)", constants="all explicit")
+def mean_ramp_loss(margins: tuple[float, ...], gamma: float) -> dict[str, Any]:
+    """The surrogate that is minimised: the mean ramp loss of all-layer margins ρ_i, one per sample.
+
+        1 where ρ ≤ 0, 1 - ρ/γ where 0 < ρ ≤ γ, 0 beyond: never below the share of errors, which have ρ = 0
+
+    `beyond` is the share of samples that cost nothing.
+    """
+    usable = len(margins) > 0 and all(is_number(margin) and 0 <= margin < math.inf for margin in margins)
+    require(usable, f"margins are finite numbers of at least 0, one per sample; got {margins!r}")
+    losses, given = ramp_loss(margins, gamma), np.asarray(margins, np.float64)
+    return {
+        "loss": float(losses.mean()),
+        "errors": float(np.mean(given == 0)),
+        "beyond": float(np.mean(given >= gamma)),
+    }
 
 
 @prediction("approximation/sample-size", source="SM paper, Lemma 2.3", constants=_ORDER)
@@ -93,7 +111,6 @@ def margin_generalisation(
     ξ = (ln(1/δ) + ln n)/√n as printed. The lemma of Wei and Ma from which it comes has 1/n there: repaired.
     `least_margin` is the first term's value for the worst margin alone.
     """
-    check_variant(variant)
     check_open("one_norm", one_norm, 0)
     require_integer("parameters", parameters, 2)
     check_open("failure", failure, 0, 1)
@@ -131,19 +148,10 @@ def corrected_margin(
     The least of λ/μ0, σζ/μ0, σθ, 1/(2κθ), σζ/(2κθλ), σξ, σh/(2κξλ), σζ/(4λμκξ), 1/(4μκξ), with σθ = σξ = `radius`;
     `sigma_h` is None for modules without attention, where it is infinite.
     """
-    for name, value in (
-        ("lam", lam),
-        ("sigma_zeta", sigma_zeta),
-        ("kappa_xi", kappa_xi),
-        ("kappa_theta", kappa_theta),
-        ("mu", mu),
-        ("mu_0", mu_0),
-        ("radius", radius),
-    ):
-        check_open(name, value, 0)
-    found = theorem_bound(
-        Constants(radius, lam, sigma_zeta, math.inf if sigma_h is None else sigma_h, kappa_xi, kappa_theta, mu, mu_0)
-    )
+    given = {"lam": lam, "sigma_zeta": sigma_zeta, "kappa_xi": kappa_xi, "kappa_theta": kappa_theta, "mu": mu}
+    check_positive(**given, mu_0=mu_0, radius=radius)
+    reach = math.inf if sigma_h is None else sigma_h
+    found = theorem_bound(Constants(s=radius, sigma_h=reach, mu_0=mu_0, **given))
     return {"margin": found.value, "binding": found.binding, "terms": found.terms}
 
 

@@ -1,18 +1,4 @@
-"""What a certificate says: a lower bound on the all-layer margin, and where it comes from.
-
-How far a perturbation of norm t reaches, layer by layer: the proof of Theorem D.6 with the constants of each layer.
-
-Between two corrections every layer has parameters of its own, whose perturbations t_1, t_2, ... have Σ t_l² ≤ t². If
-true values have norm at most A and perturbed ones are within g·√(Σ_{k<l} t_k²) of them, then after h ↦ φ(W h + b)
-
-    ‖ĥ' - h'‖ ≤ ‖W‖ ‖ĥ - h‖ + ‖(ΔW, Δb)‖ √(‖ĥ‖² + 1) ≤ g' √(Σ_{k≤l} t_k²),   g' = √(‖W‖² g² + (A + g t)² + 1)
-
-by Cauchy and Schwarz. Rounding forgets what came before it as long as no coordinate is off by more than its radius:
-then only its own parameters matter, and the depth of the network does not. The largest t for which that holds
-everywhere, and for which the output moves by less than 1, is a lower bound on the margin of a network whose outputs are
-±1.
-
-Theorem D.6: a lower bound on the all-layer margin of a network with corrections, from constants of its modules.
+"""Theorem D.6: a lower bound on the all-layer margin of a network with corrections, from constants of its modules.
 
 If F(x) is ±1, the corrections ζ_i return the true h_i from anything within σ_ζ < 1 of it, and
 
@@ -28,6 +14,17 @@ then ρ is at least the least of nine terms, (D.5), whatever the depth, and para
 The first condition is printed as two, one for θ and one for h at fixed θ̂; the second of these fails where attention
 ties and weights are perturbed, and the proof only needs the joint one. The radii σ_θ = σ_ξ = s are ours to choose: a
 larger s raises two terms, and raises the constants, which lowers the others.
+
+The same proof with the constants of each layer gives more. Between two corrections every layer has parameters of its
+own, whose perturbations t_1, t_2, ... have Σ t_l² ≤ t². If true values have norm at most A and perturbed ones are
+within g·√(Σ_{k<l} t_k²) of them, then after h ↦ φ(W h + b)
+
+    ‖ĥ' - h'‖ ≤ ‖W‖ ‖ĥ - h‖ + ‖(ΔW, Δb)‖ √(‖ĥ‖² + 1) ≤ g' √(Σ_{k≤l} t_k²),   g' = √(‖W‖² g² + (A + g t)² + 1)
+
+by Cauchy and Schwarz. Rounding forgets what came before it as long as no coordinate is off by more than its radius:
+then only its own parameters matter, and the depth of the network does not. The largest t for which that holds
+everywhere, and for which the output moves by less than 1, is a lower bound on the margin of a network whose outputs are
+±1. A `Certificate` has both bounds.
 """
 
 from __future__ import annotations
@@ -45,52 +42,6 @@ HIDDEN_SHARE = math.sqrt(5) / 3
 SPLIT_NORM = math.sqrt(2)
 """‖V_1‖ = ‖[I; I]‖."""
 _DIGITS = 60
-
-
-@dataclass(frozen=True)
-class Spread:
-    """True values have norm at most `size`, and a perturbation of norm t moves them by at most `gain`·t."""
-
-    size: float
-    gain: float = 0.0
-
-    def reach(self, t: float) -> float:
-        """The largest norm of perturbed values."""
-        return self.size + self.gain * t
-
-    def own(self, t: float) -> float:
-        """√(‖ĥ‖² + 1): by how much a layer's output moves, at most, for each unit that its own parameters move."""
-        return math.hypot(self.reach(t), 1.0)
-
-
-def after_layer(before: Spread, t: float, norm: float, size: float) -> Spread:
-    """After h ↦ φ(W h + b) with ‖W‖ ≤ `norm`, whose true outputs have norm at most `size`."""
-    return Spread(size, math.hypot(norm * before.gain, before.own(t)))
-
-
-def after_rounding(before: Spread, t: float) -> Spread:
-    """After rounding, where no coordinate was off by more than its radius: ζ(ĝ, ξ̂) against ζ(ĝ, ξ) = h.
-
-    The units hold at most √5/3·‖h‖ + √2·‖ĝ - h‖, because those of coordinates with h = 0 are off.
-    """
-    hidden = HIDDEN_SHARE * before.size + SPLIT_NORM * before.gain * t + before.own(t) * t
-    return Spread(before.size, math.hypot(ROUNDING_NORM * before.own(t), hidden, 1.0))
-
-
-def largest(holds: Callable[[float], bool], most: float = 1.0) -> float:
-    """The largest t up to `most`, to 1e-9 from below, for which `holds` is true of it and of everything below it.
-
-    0 where it fails for every t down to 1e-300.
-    """
-    if holds(most):
-        return most
-    low, high = -300.0, math.log10(most)
-    if not holds(10.0**low):
-        return 0.0
-    for _ in range(_DIGITS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if holds(10.0**middle) else (low, middle)
-    return 10.0**low * (1 - 1e-9)
 
 
 @dataclass(frozen=True)
@@ -180,12 +131,58 @@ def _others(constants: Constants) -> float:
     return min(value for name, value in theorem_terms(constants).items() if name not in ("σθ", "σξ"))
 
 
+@dataclass(frozen=True)
+class Spread:
+    """True values have norm at most `size`, and a perturbation of norm t moves them by at most `gain`·t."""
+
+    size: float
+    gain: float = 0.0
+
+    def reach(self, t: float) -> float:
+        """The largest norm of perturbed values."""
+        return self.size + self.gain * t
+
+    def own(self, t: float) -> float:
+        """√(‖ĥ‖² + 1): by how much a layer's output moves, at most, for each unit that its own parameters move."""
+        return math.hypot(self.reach(t), 1.0)
+
+
+def after_layer(before: Spread, t: float, norm: float, size: float) -> Spread:
+    """After h ↦ φ(W h + b) with ‖W‖ ≤ `norm`, whose true outputs have norm at most `size`."""
+    return Spread(size, math.hypot(norm * before.gain, before.own(t)))
+
+
+def after_rounding(before: Spread, t: float) -> Spread:
+    """After rounding, where no coordinate was off by more than its radius: ζ(ĝ, ξ̂) against ζ(ĝ, ξ) = h.
+
+    The units hold at most √5/3·‖h‖ + √2·‖ĝ - h‖, because those of coordinates with h = 0 are off.
+    """
+    hidden = HIDDEN_SHARE * before.size + SPLIT_NORM * before.gain * t + before.own(t) * t
+    return Spread(before.size, math.hypot(ROUNDING_NORM * before.own(t), hidden, 1.0))
+
+
+def largest(holds: Callable[[float], bool], most: float = 1.0) -> float:
+    """The largest t up to `most`, to 1e-9 from below, for which `holds` is true of it and of everything below it.
+
+    0 where it fails for every t down to 1e-300.
+    """
+    if holds(most):
+        return most
+    low, high = -300.0, math.log10(most)
+    if not holds(10.0**low):
+        return 0.0
+    for _ in range(_DIGITS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(10.0**middle) else (low, middle)
+    return 10.0**low * (1 - 1e-9)
+
+
 @dataclass(frozen=True, eq=False)
 class Certificate:
     """A lower bound on the all-layer margin at every input that it is for.
 
     `theorem` is the bound of Theorem D.6 with its constants and terms, None where the theorem does not apply; `refined`
-    the bound by the same proof with the constants of each layer (`propagation`); `value` the larger of the two.
+    the bound by the same proof with the constants of each layer; `value` the larger of the two.
     `holds_for` says for which inputs. All in real arithmetic: rounding errors of float64 are some 1e-13 of it.
     """
 

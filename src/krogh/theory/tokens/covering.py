@@ -1,74 +1,65 @@
 """How rich a class of Transformers is: covering numbers, Rademacher complexity, packings of a ball.
 
 Logarithms are natural. The steps are Lemmas 13-16 (cover the head and the query-key matrices), Proposition 17
-(both together), Lemma 18 (chaining) and Lemma 20 (cut the loss off at tau).
-
-Norms by which the theorems on token regression measure a network's parameters.
-
-Mixed norms of matrices are in `krogh.theory.numerics`. How such a norm or a number of samples grows with
-the sequence length is fitted by `krogh.lab.fits.power_law_fit`. Source: qSTR paper, sections 3.2 and 5.2.
+(both together), Lemma 18 (chaining) and Lemma 20 (cut the loss off at tau). Source: qSTR paper, appendix A.1.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from krogh.errors import require, require_integer
-from krogh.theory.prediction import Variant, check_counts, check_open, check_positive, check_variant, prediction
+from krogh.errors import require
+from krogh.theory.prediction import Variant, check_counts, check_open, check_positive, prediction
 
 
-class HeadNorms(NamedTuple):
-    """Norms of the two-layer network that ends a Transformer or an RNN, with the width taken out."""
+@dataclass(frozen=True)
+class TransformerClass:
+    """One-layer Transformers of H = `heads`: D = `features`, m = `hidden` units in the two-layer head, bounded norms.
 
-    output: float
-    hidden: float
-
-
-class StateNorms(NamedTuple):
-    """What Proposition 8 asks of an RNN: |U|_op, L, d_h, and N/(L^2 |U|_op^2 ln(1 + d_h))."""
-
-    state: float
-    lipschitz: float
-    width: int
-    ratio: float
-
-
-def head_norms(output: ArrayLike, weights: ArrayLike, bias: ArrayLike) -> HeadNorms:
-    """(|a| sqrt(m), |(W, b)|_F / sqrt(m)) of a [m], W [m, inputs], b [m]: the r_a and r_w of Theorem 10."""
-    a, w, b = (np.asarray(value, np.float64) for value in (output, weights, bias))
-    fits = a.ndim == 1 and w.ndim == 2 and len(w) == len(a) and b.shape == a.shape and len(a) > 0
-    require(fits, f"output [m], weights [m, inputs] and bias [m] must agree; got {a.shape}, {w.shape}, {b.shape}")
-    root = math.sqrt(len(a))
-    return HeadNorms(float(np.linalg.norm(a)) * root, math.hypot(np.linalg.norm(w), np.linalg.norm(b)) / root)
-
-
-def parameter_norm(parameters: Mapping[str, ArrayLike]) -> float:
-    """|vec(Theta)|_2 over all arrays of a network."""
-    return math.sqrt(math.fsum(float((np.asarray(p, np.float64) ** 2).sum()) for p in parameters.values()))
-
-
-def state_norms(state_matrix: ArrayLike, later_weights: Sequence[ArrayLike], length: int) -> StateNorms:
-    """The norms of Proposition 8, of U [d_h, 2 d_h] and the weights W_2, ..., W_Ly after it.
-
-    L is the product of the operator norms: how steep the output is in U h where activations are 1-Lipschitz.
-    By the printed norm floor, a ratio far above 1 rules out a small risk; but see "qstr/recurrent-width".
+    |z| <= r_z = `prompt_radius`, |a| <= r_a = `output_norm`, |(W, b)|_F <= R_w = `hidden_norm` (neither divided by the
+    width, unlike r_a and r_w elsewhere), and each head's query-key matrix has (2,1)-norm at most
+    r_QK = `attention_norm`.
     """
-    u = np.asarray(state_matrix, np.float64)
-    require(u.ndim == 2, f"the state matrix must be a matrix [d_h, 2 d_h]; got shape {u.shape}")
-    require_integer("length", length, 1)
-    state = _operator_norm(u)
-    lipschitz = math.prod(_operator_norm(np.atleast_2d(np.asarray(w, np.float64))) for w in later_weights)
-    gain = (state * lipschitz) ** 2 * math.log1p(len(u))
-    return StateNorms(state, lipschitz, len(u), length / gain if gain > 0 else math.inf)
 
+    heads: int
+    features: int
+    hidden: int
+    prompt_radius: float
+    output_norm: float
+    hidden_norm: float
+    attention_norm: float
 
-def _operator_norm(matrix: NDArray[np.float64]) -> float:
-    return float(np.linalg.norm(matrix, ord=2))
+    def __post_init__(self) -> None:
+        check_counts(heads=self.heads, features=self.features, hidden=self.hidden)
+        check_positive(prompt_radius=self.prompt_radius, output_norm=self.output_norm)
+        check_positive(hidden_norm=self.hidden_norm, attention_norm=self.attention_norm)
+
+    @property
+    def slope(self) -> float:
+        """r_a R_w, how steep the head is at most."""
+        return self.output_norm * self.hidden_norm
+
+    @property
+    def stretch(self) -> float:
+        """r_z^3 r_a R_w r_QK."""
+        return self.prompt_radius**3 * self.slope * self.attention_norm
+
+    @property
+    def largest(self) -> float:
+        """R, the largest of r_a, R_w, r_z."""
+        return max(self.output_norm, self.hidden_norm, self.prompt_radius)
+
+    @property
+    def feedforward_size(self) -> int:
+        """m H D."""
+        return self.hidden * self.heads * self.features
+
+    @property
+    def attention_size(self) -> int:
+        """H D^2."""
+        return self.heads * self.features**2
 
 
 @prediction(
@@ -76,36 +67,21 @@ def _operator_norm(matrix: NDArray[np.float64]) -> float:
     source="qSTR paper, Lemmas 13-16 and Proposition 17 (appendix A.1)",
     constants="leading constants hidden and taken as 1; 'attention_composed' follows the lemmas' own factors",
 )
-def covering(
-    scale: float,
-    heads: int,
-    features: int,
-    hidden: int,
-    prompt_radius: float,
-    output_norm: float,
-    hidden_norm: float,
-    attention_norm: float,
-) -> dict[str, Any]:
+def covering(scale: float, networks: TransformerClass) -> dict[str, Any]:
     """Logarithm of the number of one-layer Transformers that approximate all others within `scale` = s.
 
         m H D ln(1 + R/s) + min(r_z^6 r_a^2 R_w^2 H^2 r_QK^2 ln(H D^2)/s^2, H D^2 ln(1 + sqrt(H) r_QK r_z^3 r_a R_w/s))
 
-    D = `features`, m = `hidden`, |z| <= r_z = `prompt_radius`, |a| <= r_a = `output_norm`, |(W, b)|_F <= R_w =
-    `hidden_norm` (neither divided by the width, unlike r_a and r_w elsewhere), and each head's query-key matrix
-    has (2,1)-norm at most r_QK = `attention_norm`; R is the largest of r_a, R_w, r_z. The head of the network is
+    Letters are those of `TransformerClass`; R is the largest of r_a, R_w, r_z. The head of the network is
     r_a R_w-Lipschitz, so attention is covered within s/(2 r_a R_w) (half of s is the head's), and query-key
     matrices within `query_key_scale`, 2 r_z^2 times finer (Lemma 15).
     """
-    check_counts(heads=heads, features=features, hidden=hidden)
-    check_positive(scale=scale, prompt_radius=prompt_radius, output_norm=output_norm)
-    check_positive(hidden_norm=hidden_norm, attention_norm=attention_norm)
-    slope = output_norm * hidden_norm
-    size = heads * features**2
-    sparse = (prompt_radius**3 * slope * heads * attention_norm / scale) ** 2 * math.log(size)
-    volume = size * math.log1p(math.sqrt(heads) * attention_norm * prompt_radius**3 * slope / scale)
-    largest = max(output_norm, hidden_norm, prompt_radius)
-    head = hidden * heads * features * math.log1p(largest / scale)
-    finer = scale / (2 * slope) / (2 * prompt_radius**2)
+    check_positive(scale=scale)
+    c = networks
+    sparse = (c.stretch * c.heads / scale) ** 2 * math.log(c.attention_size)
+    volume = c.attention_size * math.log1p(math.sqrt(c.heads) * c.stretch / scale)
+    head = c.feedforward_size * math.log1p(c.largest / scale)
+    finer = scale / (2 * c.slope) / (2 * c.prompt_radius**2)
     return {
         "log_covering": head + min(sparse, volume),
         "feedforward": head,
@@ -113,7 +89,12 @@ def covering(
         "attention_volume": volume,
         "query_key_scale": finer,
         "attention_composed": query_key_covering(
-            finer, heads, features, prompt_radius, heads * attention_norm, math.sqrt(heads) * attention_norm
+            finer,
+            c.heads,
+            c.features,
+            c.prompt_radius,
+            c.heads * c.attention_norm,
+            math.sqrt(c.heads) * c.attention_norm,
         ),
     }
 
@@ -139,17 +120,7 @@ def query_key_covering(
     constants="leading constants hidden and taken as 1; 'with_logarithms' keeps the logarithms of the proof",
 )
 def rademacher(
-    samples: int,
-    length: int,
-    heads: int,
-    features: int,
-    hidden: int,
-    prompt_radius: float,
-    output_norm: float,
-    hidden_norm: float,
-    attention_norm: float,
-    tail: float = 1.0,
-    truncation: float | None = None,
+    samples: int, length: int, networks: TransformerClass, tail: float = 1.0, truncation: float | None = None
 ) -> dict[str, Any]:
     """Rademacher complexity of the squared loss of Transformers, cut off at tau.
 
@@ -161,25 +132,20 @@ def rademacher(
     1/sqrt(n) + tau sqrt(C1 ln(R sqrt(tau n))/n) + min(sqrt(tau C2 ln(HD^2)/n) ln(tau sqrt(n)),
     tau sqrt(C3 ln(1 + C4 sqrt(tau n))/n)), C4 = sqrt(H) r_QK r_z^3 r_a R_w. Logarithms below 0 count as 0.
     """
-    check_counts(samples=samples, length=length, heads=heads, features=features, hidden=hidden)
-    check_positive(prompt_radius=prompt_radius, output_norm=output_norm, hidden_norm=hidden_norm)
-    check_positive(attention_norm=attention_norm)
+    check_counts(samples=samples, length=length)
     require(tail >= 1, f"tail must be a number of at least 1, as Assumption 1 has it; got tail={tail!r}")
-    slope = output_norm * hidden_norm
-    gain = heads * (slope * prompt_radius) ** 2
+    gain = networks.heads * (networks.slope * networks.prompt_radius) ** 2
     root = math.sqrt(samples)
     if truncation is None:
         cut = gain * _log(gain * length * root) + _log(gain * root) ** tail
     else:
         check_open("truncation", truncation, 0)
         cut = truncation
-    c1, c3 = hidden * heads * features, heads * features**2
-    c2 = (prompt_radius**3 * slope * heads * attention_norm) ** 2
-    c4 = math.sqrt(heads) * attention_norm * prompt_radius**3 * slope
-    largest = max(output_norm, hidden_norm, prompt_radius)
+    c1, c3 = networks.feedforward_size, networks.attention_size
+    c2, c4 = (networks.stretch * networks.heads) ** 2, math.sqrt(networks.heads) * networks.stretch
     sparse = math.sqrt(cut * c2 * math.log(c3) / samples) * _log(cut * root)
     volume = cut * math.sqrt(c3 * math.log1p(c4 * math.sqrt(cut * samples)) / samples)
-    head = cut * math.sqrt(c1 * _log(largest * math.sqrt(cut * samples)) / samples)
+    head = cut * math.sqrt(c1 * _log(networks.largest * math.sqrt(cut * samples)) / samples)
     return {
         "complexity": cut * math.sqrt((c1 + min(c2, c3)) / samples),
         "with_logarithms": 1 / root + head + min(sparse, volume),
@@ -209,7 +175,6 @@ def packing(dimension: int, scale: float, variant: Variant = "repaired") -> dict
     """
     check_counts(dimension=dimension)
     check_positive(scale=scale)
-    check_variant(variant)
     volume = dimension * math.log1p(2 / scale)
     maurey = (1 + math.log1p(2 * dimension * scale**2)) / scale**2
     rankin = math.inf

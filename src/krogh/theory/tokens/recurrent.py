@@ -1,9 +1,8 @@
 """What recurrent networks can and cannot do about token regression: a shared index is cheap, free ones are not.
 
-A state of unit norm that holds N signs, each read off by a function of bounded slope.
-
-A witness against the norm half of Proposition 8 of the qSTR paper, which asks |U|^2 >= c N / (L^2 ln(1 + d_h)):
-here U = I, the states are the words of a random linear code of rate 1/4, and L stays bounded as N grows, while
+Proposition 8 of the qSTR paper asks |U|^2 >= c N / (L^2 ln(1 + d_h)) of a network with free indices, and its norm half
+is false. The witness is a state of unit norm that holds N signs, each read off by a function of bounded slope:
+U = I, the states are the words of a random linear code of rate 1/4, and L stays bounded as N grows, while
 d_h = 4 N. The transitions of the proposition are arbitrary functions of state, token and position, so a state
 can be the word of the signs met so far. Gaussian labels are rounded first: to two levels, which leaves a risk of
 1 - 2/pi, or to any fixed number of levels, which costs a constant factor in N and in L.
@@ -12,24 +11,17 @@ can be the word of the signs met so far. Gaussian labels are rounded first: to t
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import require, require_integer
-from krogh.theory.prediction import (
-    Variant,
-    check_counts,
-    check_not_negative,
-    check_open,
-    check_positive,
-    check_variant,
-    exp_or_inf,
-    prediction,
-    radius_of_tokens,
-)
+from krogh.theory.numerics import exp_or_inf, spectral_norm
+from krogh.theory.prediction import Variant, check_counts, check_not_negative, check_open, check_positive, prediction
+from krogh.theory.tokens.prompts import LinkNorms, Prompts
 
 _MOST_SIGNS = 16
 """All 2^N words are written down, so N is small."""
@@ -75,6 +67,35 @@ def sign_storage(length: int, *, expansion: int = 4, seed: int = 0) -> SignStora
     return SignStorage((1 - 2 * bits).astype(np.float64), states, separation, 2 / separation)
 
 
+class StateNorms(NamedTuple):
+    """What Proposition 8 asks of an RNN: |U|_op, L, d_h, and N/(L^2 |U|_op^2 ln(1 + d_h))."""
+
+    state: float
+    lipschitz: float
+    width: int
+    ratio: float
+
+
+def parameter_norm(parameters: Mapping[str, ArrayLike]) -> float:
+    """|vec(Theta)|_2 over all arrays of a network."""
+    return math.sqrt(math.fsum(float((np.asarray(p, np.float64) ** 2).sum()) for p in parameters.values()))
+
+
+def state_norms(state_matrix: ArrayLike, later_weights: Sequence[ArrayLike], length: int) -> StateNorms:
+    """The norms of Proposition 8, of U [d_h, 2 d_h] and the weights W_2, ..., W_Ly after it.
+
+    L is the product of the operator norms: how steep the output is in U h where activations are 1-Lipschitz.
+    By the printed norm floor, a ratio far above 1 rules out a small risk; but see "qstr/recurrent-width".
+    """
+    u = np.asarray(state_matrix, np.float64)
+    require(u.ndim == 2, f"the state matrix must be a matrix [d_h, 2 d_h]; got shape {u.shape}")
+    require_integer("length", length, 1)
+    state = float(spectral_norm(u))
+    lipschitz = math.prod(float(spectral_norm(np.atleast_2d(np.asarray(w, np.float64)))) for w in later_weights)
+    gain = (state * lipschitz) ** 2 * math.log1p(len(u))
+    return StateNorms(state, lipschitz, len(u), length / gain if gain > 0 else math.inf)
+
+
 @prediction(
     "qstr/recurrent-width",
     source="qSTR paper, Proposition 8 (section 5.2) and its proof (appendix C.3, Proposition 35)",
@@ -97,7 +118,6 @@ def recurrent_width(
     """
     check_counts(length=length, width=width)
     check_positive(state_norm=state_norm, lipschitz=lipschitz)
-    check_variant(variant)
     gain = (lipschitz * state_norm) ** 2
     if variant == "printed":
         norm_squared = length / (lipschitz**2 * math.log1p(width))
@@ -152,11 +172,8 @@ def norm_exponent(length: int, depth: int, growth: float, samples: int = 1) -> d
 )
 def recurrent_risk(
     samples: int,
-    length: int,
-    dimension: int,
-    sparsity: int,
-    output_norm: float,
-    hidden_norm: float,
+    prompts: Prompts,
+    link: LinkNorms,
     link_error: float,
     parameters: int,
     norm: float,
@@ -170,21 +187,21 @@ def recurrent_risk(
     Needs transitions that are 1/N-Lipschitz in the state and states kept within r_h = sqrt(q) r_x +
     sqrt(eps)/(r_a r_w). N enters through the logarithms only: that of the bound and that of r_x.
     """
-    check_counts(samples=samples, length=length, dimension=dimension, sparsity=sparsity, parameters=parameters)
-    check_positive(output_norm=output_norm, hidden_norm=hidden_norm, norm=norm, truncation=truncation, moment=moment)
+    check_counts(samples=samples, parameters=parameters)
+    check_positive(norm=norm, truncation=truncation, moment=moment)
     check_not_negative(link_error=link_error)
     require(truncation >= 1, f"truncation must be at least 1, as Lemma 32 asks; got truncation={truncation!r}")
-    inside = norm * length * samples * truncation
+    inside = norm * prompts.length * samples * truncation
     require(inside >= 1, f"norm * length * samples * truncation must be at least 1; got {inside!r} (try norm=1)")
-    token_radius = radius_of_tokens(samples * length, dimension, moment)
+    token_radius = prompts.token_radius(samples, moment)
     estimation = truncation * math.sqrt(parameters * math.log(inside) / samples)
     return {
         "risk": link_error + estimation,
         "estimation": estimation,
         "approximation": link_error,
         "token_radius": token_radius,
-        "state_radius": math.sqrt(sparsity) * token_radius + math.sqrt(link_error) / (output_norm * hidden_norm),
-        "lipschitz_limit": 1 / length,
+        "state_radius": math.sqrt(prompts.sparsity) * token_radius + math.sqrt(link_error) / link.slope,
+        "lipschitz_limit": 1 / prompts.length,
     }
 
 

@@ -1,7 +1,8 @@
 """What a one-layer Transformer with as many heads as relevant tokens provably learns, and from how few samples.
 
 Constrained empirical risk minimisation over merged query-key matrices and a two-layer head, H = q, m = m_g.
-The sequence length enters through logarithms only, and those are hidden. Settings are those of `token_inputs`.
+The sequence length enters through logarithms only, and those are hidden. Settings are those of `Prompts` and
+`LinkNorms`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from krogh.errors import require
+from krogh.theory.numerics import least_integer
 from krogh.theory.prediction import (
     Variant,
     check_counts,
@@ -19,11 +21,79 @@ from krogh.theory.prediction import (
     check_positive,
     check_variant,
     prediction,
-    radius_of_tokens,
 )
+from krogh.theory.tokens.prompts import LinkNorms, Prompts
 
 _MOST_SAMPLES = 2**1000
 """A search for a number of samples ends here; twice as many would not fit a float's square."""
+
+
+@dataclass(frozen=True)
+class TransformerBound:
+    """The estimation error of Theorems 4 and 10 as a function of the number of samples."""
+
+    prompts: Prompts
+    link_width: int
+    link: LinkNorms
+    moment: float = 1.0
+    theorem: Literal[4, 10] = 10
+    clipped: bool = False
+    variant: Variant = "repaired"
+
+    def __post_init__(self) -> None:
+        check_counts(link_width=self.link_width)
+        check_positive(moment=self.moment)
+        known = self.theorem in (4, 10)
+        require(known, f"theorem must be 4 or 10; got theorem={self.theorem!r} (try 10, the sharper one)")
+        check_variant(self.variant)
+
+    @property
+    def feedforward(self) -> int:
+        """m_g q (d+q): what the two-layer head adds to the complexity."""
+        return self.link_width * self.prompts.sparsity * (self.prompts.dimension + self.prompts.sparsity)
+
+    @property
+    def parameter_radius_squared(self) -> float:
+        """R^2 of Theorem 4."""
+        q, d, width = self.prompts.sparsity, self.prompts.dimension, self.link_width
+        attention = q**2 / d if self.variant == "printed" else max(q**2 / d, q**3 / d**2)
+        return self.link.output_norm**2 / width + width * self.link.hidden_norm**2 + attention
+
+    def token_radius(self, samples: int) -> float:
+        return self.prompts.token_radius(samples, self.moment)
+
+    def prompt_radius_squared(self, samples: int) -> float:
+        return self.token_radius(samples) ** 2 + self.prompts.dimension * (1 + 1 / self.prompts.sparsity)
+
+    def prefactor(self, samples: int) -> float:
+        """C1."""
+        if self.clipped:
+            return 1.0
+        if self.theorem == 10:
+            return self.prompts.sparsity * self.link.slope**2 * self.prompt_radius_squared(samples)
+        power = 1 if self.variant == "printed" else 2
+        return self.parameter_radius_squared**power * self.prompts.sparsity * self.prompts.dimension
+
+    def attention(self, samples: int) -> float:
+        """What the query-key matrices add to the complexity."""
+        q, d = self.prompts.sparsity, self.prompts.dimension
+        by_size = q**3 + q * d**2
+        if self.theorem == 4:
+            return by_size
+        return min(self.prompt_radius_squared(samples) ** 3 * (self.link.slope * q) ** 2, by_size)
+
+    def estimation(self, samples: int) -> float:
+        return self.prefactor(samples) * math.sqrt((self.feedforward + self.attention(samples)) / samples)
+
+    def samples(self, target: float) -> float | int:
+        """The least n from which on the estimation error is at most `target`."""
+        # ln(nN)^5 / n, the fastest growth there can be, falls once ln(nN) >= 5: from there on bisection is sound.
+        low = math.ceil(math.exp(5) / self.prompts.length)
+        if self.estimation(low) <= target:
+            while low > 1 and self.estimation(low - 1) <= target:
+                low -= 1
+            return low
+        return least_integer(lambda n: self.estimation(n) <= target, low, _MOST_SAMPLES)
 
 
 @prediction(
@@ -31,20 +101,7 @@ _MOST_SAMPLES = 2**1000
     source="qSTR paper, Theorem 4 (section 3.2) and Theorem 10 (appendix A.1)",
     constants="an order: leading constants and logarithms of N and n are taken as 1, except ln(nN) within r_x",
 )
-def transformer_risk(
-    samples: int,
-    length: int,
-    dimension: int,
-    sparsity: int,
-    link_width: int,
-    output_norm: float,
-    hidden_norm: float,
-    link_error: float = 0.0,
-    moment: float = 1.0,
-    theorem: Literal[4, 10] = 10,
-    clipped: bool = False,
-    variant: Variant = "repaired",
-) -> dict[str, Any]:
+def transformer_risk(samples: int, bound: TransformerBound, link_error: float = 0.0) -> dict[str, Any]:
     """Population risk of the constrained empirical risk minimiser among Transformers with q heads.
 
         Theorem 10:  eps + C1 sqrt((m_g q (d+q) + min(r_z^6 r_a^2 r_w^2 q^2, q (q^2+d^2))) / n)
@@ -56,7 +113,6 @@ def transformer_risk(
     And C1 is H |a|^2 |W|^2 r_z^2, where |a| |W| <= R^2/2 by the means' inequality: R^4 q d, not R^2 q d.
     `clipped`: the output is clipped at a large constant, which makes C1 = 1.
     """
-    bound = _bound(length, dimension, sparsity, link_width, output_norm, hidden_norm, moment, theorem, clipped, variant)
     check_counts(samples=samples)
     check_not_negative(link_error=link_error)
     estimation = bound.estimation(samples)
@@ -78,19 +134,7 @@ def transformer_risk(
     source="qSTR paper, Theorems 4 and 10 solved for n; the floor from the remarks after Theorem 4",
     constants="orders: leading constants and logarithms are taken as 1 in 'samples' and in 'information_floor'",
 )
-def transformer_samples(
-    target: float,
-    length: int,
-    dimension: int,
-    sparsity: int,
-    link_width: int,
-    output_norm: float,
-    hidden_norm: float,
-    moment: float = 1.0,
-    theorem: Literal[4, 10] = 10,
-    clipped: bool = False,
-    variant: Variant = "repaired",
-) -> dict[str, Any]:
+def transformer_samples(target: float, bound: TransformerBound) -> dict[str, Any]:
     """Samples from which on the estimation error of "qstr/transformer-risk" stays below `target`.
 
         n >= C1^2 (m_g q (d+q) + q^3 + q d^2) / target^2;   no method does with fewer than order q d
@@ -99,8 +143,8 @@ def transformer_samples(
     grows with ln(nN), so n is the solution of an equation rather than a quotient.
     """
     check_open("target", target, 0)
-    bound = _bound(length, dimension, sparsity, link_width, output_norm, hidden_norm, moment, theorem, clipped, variant)
-    return {"samples": bound.samples(target), "information_floor": sparsity * dimension}
+    floor = bound.prompts.sparsity * bound.prompts.dimension
+    return {"samples": bound.samples(target), "information_floor": floor}
 
 
 @prediction(
@@ -125,93 +169,3 @@ def regime(link_width: int, dimension: int, sparsity: int, margin: float = 10.0)
         "feedforward_term": link_width * sparsity * (dimension + sparsity),
         "attention_term": sparsity**3 + sparsity * dimension**2,
     }
-
-
-@dataclass(frozen=True)
-class _Bound:
-    """The estimation error of Theorems 4 and 10 as a function of the number of samples."""
-
-    length: int
-    dimension: int
-    sparsity: int
-    output_norm: float
-    hidden_norm: float
-    moment: float
-    theorem: int
-    clipped: bool
-    variant: Variant
-    feedforward: int
-    parameter_radius_squared: float
-
-    def token_radius(self, samples: int) -> float:
-        return radius_of_tokens(samples * self.length, self.dimension, self.moment)
-
-    def prompt_radius_squared(self, samples: int) -> float:
-        return self.token_radius(samples) ** 2 + self.dimension * (1 + 1 / self.sparsity)
-
-    def prefactor(self, samples: int) -> float:
-        """C1."""
-        if self.clipped:
-            return 1.0
-        if self.theorem == 10:
-            gain = (self.output_norm * self.hidden_norm) ** 2
-            return self.sparsity * gain * self.prompt_radius_squared(samples)
-        power = 1 if self.variant == "printed" else 2
-        return self.parameter_radius_squared**power * self.sparsity * self.dimension
-
-    def attention(self, samples: int) -> float:
-        """What the query-key matrices add to the complexity."""
-        by_size = self.sparsity**3 + self.sparsity * self.dimension**2
-        if self.theorem == 4:
-            return by_size
-        gain = (self.output_norm * self.hidden_norm * self.sparsity) ** 2
-        return min(self.prompt_radius_squared(samples) ** 3 * gain, by_size)
-
-    def estimation(self, samples: int) -> float:
-        return self.prefactor(samples) * math.sqrt((self.feedforward + self.attention(samples)) / samples)
-
-    def samples(self, target: float) -> float | int:
-        """The least n from which on the estimation error is at most `target`."""
-        # ln(nN)^5 / n, the fastest growth there can be, falls once ln(nN) >= 5: from there on bisection is sound.
-        low = math.ceil(math.exp(5) / self.length)
-        if self.estimation(low) <= target:
-            while low > 1 and self.estimation(low - 1) <= target:
-                low -= 1
-            return low
-        high = 2 * low
-        while self.estimation(high) > target:
-            low, high = high, 2 * high
-            if high > _MOST_SAMPLES:
-                return math.inf
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.estimation(middle) > target else (low, middle)
-        return high
-
-
-def _bound(
-    length: int,
-    dimension: int,
-    sparsity: int,
-    link_width: int,
-    output_norm: float,
-    hidden_norm: float,
-    moment: float,
-    theorem: int,
-    clipped: bool,
-    variant: Variant,
-) -> _Bound:
-    """The bound for checked settings."""
-    check_counts(length=length, dimension=dimension, sparsity=sparsity, link_width=link_width)
-    check_positive(output_norm=output_norm, hidden_norm=hidden_norm, moment=moment)
-    require(theorem in (4, 10), f"theorem must be 4 or 10; got theorem={theorem!r} (try 10, the sharper one)")
-    check_variant(variant)
-    attention = sparsity**2 / dimension
-    if variant == "repaired":
-        attention = max(attention, sparsity**3 / dimension**2)
-    radius_squared = output_norm**2 / link_width + link_width * hidden_norm**2 + attention
-    feedforward = link_width * sparsity * (dimension + sparsity)
-    return _Bound(
-        length, dimension, sparsity, output_norm, hidden_norm, moment, theorem, clipped, variant, feedforward,
-        radius_squared,
-    )  # fmt: skip

@@ -4,74 +4,18 @@ Feedforward networks see inputs through the span of what they were trained on (T
 the best predictor and its risk are known. Transformers with few heads see the relevant tokens through few linear
 functionals (Propositions 3 and 21): given those, the least mean squared error is known. Inputs are standard
 Gaussian. Source: qSTR paper, appendices A.2 and B.
-
-Squared-error risks of predictions at every position of a prompt: population, averaged and point-wise.
-
-Arrays are [prompts, positions]. The averaged risk is what the experiments minimise and report as test MSE; the
-point-wise risk, one position per prompt, is what the Transformer and RNN theorems minimise. In expectation over
-the positions they agree; on one sample they agree only if the errors do not depend on the position.
-Source: qSTR paper, (2.1)-(2.3).
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import require, require_integer
-
-
-def averaged_risk(predictions: ArrayLike, labels: ArrayLike) -> float:
-    """(1/(nN)) sum_i sum_j (yhat_ij - y_ij)^2, the averaged empirical risk (2.2); test MSE on a test set."""
-    return float(_squared_errors(predictions, labels).mean())
-
-
-def population_risk(predictions: ArrayLike, labels: ArrayLike) -> tuple[float, float]:
-    """(1/N) E|yhat - y|^2, the population risk (2.1), estimated from fresh prompts, and its standard error.
-
-    Positions of one prompt share tokens, so the error bar treats prompts, not positions, as independent; with
-    one prompt it is infinite.
-    """
-    per_prompt = _squared_errors(predictions, labels).mean(axis=1)
-    count = len(per_prompt)
-    error = float(per_prompt.std(ddof=1)) / math.sqrt(count) if count > 1 else math.inf
-    return float(per_prompt.mean()), error
-
-
-def pointwise_risk(predictions: ArrayLike, labels: ArrayLike, positions: ArrayLike) -> float:
-    """(1/n) sum_i (yhat_i - y_i)^2 at position j(i) of prompt i, the point-wise empirical risk (2.3).
-
-    `positions` are whole numbers in [0, N), one per prompt; see `draw_positions`.
-    """
-    errors = _squared_errors(predictions, labels)
-    chosen = np.asarray(positions)
-    n, length = errors.shape
-    whole = chosen.shape == (n,) and np.issubdtype(chosen.dtype, np.integer)
-    require(whole, f"positions must be one whole number per prompt, shape ({n},); got shape {chosen.shape}")
-    within = ((chosen >= 0) & (chosen < length)).all()
-    require(within, f"positions must lie between 0 and {length - 1}; got {chosen.min()} to {chosen.max()}")
-    return float(errors[np.arange(n), chosen].mean())
-
-
-def draw_positions(prompts: int, length: int, *, seed: int = 0) -> NDArray[np.int64]:
-    """One uniformly drawn position per prompt; shape (prompts,)."""
-    require_integer("prompts", prompts, 1)
-    require_integer("length", length, 1)
-    return np.random.default_rng(seed).integers(length, size=prompts)
-
-
-def _squared_errors(predictions: ArrayLike, labels: ArrayLike) -> NDArray[np.float64]:
-    """(yhat - y)^2 of two arrays of the same shape [prompts, positions]."""
-    given, wanted = np.asarray(predictions, np.float64), np.asarray(labels, np.float64)
-    same = given.shape == wanted.shape and given.ndim == 2 and given.size > 0
-    require(
-        same,
-        f"predictions and labels must both be [prompts, positions]; got shapes {given.shape} and {wanted.shape}",
-    )
-    return (given - wanted) ** 2
-
+from krogh.theory.prediction import check_counts, prediction
 
 Matrix = NDArray[np.float64]
 
@@ -129,17 +73,6 @@ def worst_oracle_risk(basis: ArrayLike, dimension: int) -> tuple[float, NDArray[
     return float(1 - values[0]), vectors[:, 0]
 
 
-def oracle_prediction(basis: ArrayLike, direction: ArrayLike, inputs: ArrayLike, indices: ArrayLike) -> Matrix:
-    """E[<u, x_t> | t, Vx] = <V P_t u, V x>, the predictor whose risk is the oracle's; shape (prompts,).
-
-    `inputs` [prompts, Nd], `indices` [prompts] from 0.
-    """
-    v, u, x = _matrix("basis", basis), _unit(direction), _matrix("inputs", inputs)
-    _require_columns("inputs", x, v.shape[1])
-    seen = np.einsum("kti,i->tk", v.reshape(len(v), -1, len(u)), u)
-    return np.einsum("bk,bk->b", x @ v.T, seen[np.asarray(indices)])
-
-
 def accessible_functionals(attention: ArrayLike, dimension: int, score_directions: ArrayLike | None = None) -> Matrix:
     """Orthonormal basis of the linear functionals of q tokens that H heads show; shape (rank, q d).
 
@@ -181,6 +114,37 @@ def head_mmse(functionals: ArrayLike) -> float:
 def head_risk(functionals: ArrayLike) -> float:
     """Half of `head_mmse`: a floor of the risk over all positions, of which half are in the null half."""
     return head_mmse(functionals) / 2
+
+
+@prediction(
+    "qstr/few-heads",
+    source="qSTR paper, Propositions 3 and 21 (section 3.1, appendix A.2), by witness",
+    constants="the least risk explicit; attention is random, and the simulated risk reproducible by the seed",
+)
+def few_heads(
+    sparsity: int, dimension: int, heads: int, scores_read_tokens: bool = False, prompts: int = 10_000, seed: int = 0
+) -> dict[str, Any]:
+    """The least risk of what H heads with random attention show of q relevant tokens, and that of the best predictor.
+
+        (qd - rank V)/(qd) for the functionals V that the heads show: the floors of "qstr/head-floor" are attained
+
+    `scores_read_tokens` adds the functionals that scores show where they read tokens. `simulated` is the risk of
+    E[label | Vx] on so many prompts.
+    """
+    check_counts(sparsity=sparsity, dimension=dimension, heads=heads, prompts=prompts)
+    require_integer("seed", seed, 0)
+    rng = np.random.default_rng(seed)
+    attention = rng.random((heads, sparsity))
+    directions = rng.standard_normal((heads, dimension)) if scores_read_tokens else None
+    shown = accessible_functionals(attention, dimension, directions)
+    tokens = rng.standard_normal((prompts, sparsity, dimension))
+    errors = (head_label(tokens) - head_prediction(shown, tokens)) ** 2 / 2
+    return {
+        "functionals": len(shown),
+        "least_risk": head_risk(shown),
+        "simulated": float(errors.mean()),
+        "standard_error": float(errors.std() / math.sqrt(prompts)),
+    }
 
 
 def _matrix(name: str, value: ArrayLike) -> Matrix:

@@ -1,0 +1,176 @@
+"""The public names of krogh, by what they are for: type checkers read them here, and so does `krogh/__init__.py`."""
+
+# ruff: noqa: I001 (in the order of the documentation)
+
+# --- what is learned, and what is computed ---
+from krogh.tasks import (
+    BooleanTask as BooleanTask,
+    CentredSquareLink as CentredSquareLink,
+    CircuitFunction as CircuitFunction,
+    ClassificationTask as ClassificationTask,
+    DisjointParity as DisjointParity,
+    Examples as Examples,
+    GroupComposition as GroupComposition,
+    LinearLink as LinearLink,
+    MeanLink as MeanLink,
+    Parity as Parity,
+    ParityClasses as ParityClasses,
+    ParityControl as ParityControl,
+    RidgeLink as RidgeLink,
+    SparseBoolean as SparseBoolean,
+    SymbolTask as SymbolTask,
+    Task as Task,
+    TokenRegression as TokenRegression,
+    TwoLayerLink as TwoLayerLink,
+    circuit_function as circuit_function,
+    coherence as coherence,
+    gate as gate,
+    paper_dimension as paper_dimension,
+    sign_codes as sign_codes,
+    sparse_and as sparse_and,
+    sparse_or as sparse_or,
+    sparse_xor as sparse_xor,
+    task as task,
+)
+from krogh.programs.automata import (
+    Automaton as Automaton,
+    from_regex as from_regex,
+)
+from krogh.programs.circuits import (
+    Circuit as Circuit,
+    load_circuit as load_circuit,
+)
+from krogh.programs.groups import (
+    Group as Group,
+    load_group as load_group,
+)
+from krogh.programs.machines import (
+    Machine as Machine,
+    load_machine as load_machine,
+)
+
+# --- who learns, how, and what is observed ---
+from krogh.models import (
+    AttentionBlocks as AttentionBlocks,
+    AttentionMlp as AttentionMlp,
+    DisjointPolyNet as DisjointPolyNet,
+    Feedforward as Feedforward,
+    HomogeneousNetwork as HomogeneousNetwork,
+    Learner as Learner,
+    LinearAttention as LinearAttention,
+    LipschitzRnn as LipschitzRnn,
+    MergedAttention as MergedAttention,
+    Mlp as Mlp,
+    Model as Model,
+    Neuron as Neuron,
+    PairNetwork as PairNetwork,
+    ParityTransformer as ParityTransformer,
+    PolyNet as PolyNet,
+    PowerNetwork as PowerNetwork,
+    Recurrent as Recurrent,
+    ResidualRnn as ResidualRnn,
+    SparseTransformer as SparseTransformer,
+    StateSpace as StateSpace,
+    TokenAttention as TokenAttention,
+    configuration as configuration,
+    model as model,
+    power_mlp as power_mlp,
+)
+from krogh.training import (
+    Adam as Adam,
+    Constant as Constant,
+    Cosine as Cosine,
+    EuclideanNorm as EuclideanNorm,
+    FullBatch as FullBatch,
+    MARGIN_PRESETS as MARGIN_PRESETS,
+    NeuronNorm as NeuronNorm,
+    Offline as Offline,
+    Online as Online,
+    Penalty as Penalty,
+    Piecewise as Piecewise,
+    Population as Population,
+    Sgd as Sgd,
+    Stopping as Stopping,
+    Training as Training,
+    doublings as doublings,
+)
+from krogh.probes import (
+    BatchLoss as BatchLoss,
+    Error as Error,
+    FourierPower as FourierPower,
+    IrrepPower as IrrepPower,
+    Margin as Margin,
+    Moment as Moment,
+    Movement as Movement,
+    NeuronCounts as NeuronCounts,
+    NeuronEfficiency as NeuronEfficiency,
+    NeuronShares as NeuronShares,
+    Probe as Probe,
+    SupportWeight as SupportWeight,
+    probe as probe,
+)
+
+# --- what is known beforehand, and what is written by hand ---
+from krogh.theory import (
+    predict as predict,
+    prediction as prediction,
+)
+from krogh.networks import (
+    Construction as Construction,
+    Handmade as Handmade,
+    construct as construct,
+    construction as construction,
+    load_network as load_network,
+)
+from krogh.networks.automata import compile_automaton as compile_automaton
+from krogh.networks.circuits import compile_circuit as compile_circuit
+from krogh.networks.counting import compile_counting as compile_counting
+from krogh.networks.machines.compiled import compile_machine as compile_machine
+
+# --- how trials are trained ---
+from krogh.engine import (
+    Drawn as Drawn,
+    Given as Given,
+    Inherited as Inherited,
+    Pruning as Pruning,
+    Trial as Trial,
+    Trials as Trials,
+    Weights as Weights,
+    run as run,
+    stack as stack,
+    sweep as sweep,
+)
+
+# --- experiments and their pages ---
+from krogh.lab import (
+    Chart as Chart,
+    Claim as Claim,
+    Claims as Claims,
+    Curve as Curve,
+    Estimate as Estimate,
+    Experiment as Experiment,
+    Figure as Figure,
+    Results as Results,
+    Tables as Tables,
+    curves as curves,
+    experiment as experiment,
+    groups as groups,
+    judge_study as judge_study,
+    need as need,
+    run_study as run_study,
+    setting as setting,
+    times_of as times_of,
+)
+from krogh.report import write_report as write_report
+
+# --- what a new class is made with ---
+from krogh.errors import (
+    KroghError as KroghError,
+    require as require,
+)
+from krogh.values import (
+    data as data,
+    structure as structure,
+)
+
+__version__: str

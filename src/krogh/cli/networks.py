@@ -1,0 +1,122 @@
+"""What `krogh construct` and `krogh compile` say of a handmade network: statement, size, check, margin, file."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+
+from krogh.cli.compile import NetworkOptions
+from krogh.errors import require, require_integer
+from krogh.lab.claims import json_number
+from krogh.networks.compiled import Compiled
+from krogh.networks.handmade import Handmade
+from krogh.networks.margins.report import Bounds, margin_bounds
+from krogh.networks.weight_files import require_writable
+
+NAMES = {
+    "one_norm": "1-norm",
+    "q": "circuit's layers q",
+    "r": "largest r",
+    "s": "gates s",
+    "counts": "vectors of counts",
+}
+"""How sizes are called for people."""
+WAIT = 5.0
+"""Seconds after which a line says what is going on where no spinner can."""
+
+
+def present(kind: str, source: str, make: Callable[[], Handmade], options: NetworkOptions) -> int:
+    """Make, check, bound and write a network as asked, and say what came of it; 1 where the statement does not hold."""
+    require_possible(options)
+    with working(f"writing the weights of {source}"):
+        network = make()
+    size = network.size
+    answer: dict[str, Any] = {
+        "kind": kind,
+        "name": network.name,
+        "statement": network.statement,
+        "size": {key: json_number(value) for key, value in size.items()},
+    }
+    sizes = ", ".join(f"{NAMES.get(key, key.replace('_', ' '))} {number(value)}" for key, value in size.items())
+    lines = [(kind, network.name), ("statement", network.statement), ("size", sizes)]
+    holds = True
+    if options.check:
+        with working(f"checking {kind} {network.name!r}"):
+            checked = network.check()
+        holds = checked.holds
+        answer["check"] = {key: json_number(value) for key, value in checked.numbers.items()}
+        lines.append(("check", checked.words))
+    if options.margin:
+        assert isinstance(network, Compiled)
+        with working(f"bounding the margin of {kind} {network.name!r}"):
+            bounds = margin_bounds(network, options.restarts, options.refinements)
+        answer["margin"] = _as_numbers(bounds)
+        lines.append(("margin", bounds.words))
+    if options.out is not None:
+        with working(f"writing {options.out}"):
+            answer["out"] = str(network.save(options.out))
+        lines.append(("written", answer["out"]))
+    if options.json:
+        print(json.dumps(answer, indent=2, ensure_ascii=False))
+    else:
+        width = max(len(key) for key, _ in lines)
+        for key, text in lines:
+            print(f"{key:<{width}}  {text}")
+    return 0 if holds else 1
+
+
+def require_possible(options: NetworkOptions) -> None:
+    """Refuse what cannot work before anything is computed."""
+    for name, least in (("restarts", 1), ("refinements", 0)):
+        value = getattr(options, name)
+        if value is not None:
+            require_integer(name, value, least)
+            require(options.margin, f"--{name} belongs to --margin; got {name}={value}")
+    if options.out is not None:
+        require_writable(options.out)
+
+
+def _as_numbers(bounds: Bounds) -> dict[str, Any]:
+    certificate, hardest, effort = bounds.certificate, bounds.hardest, bounds.effort
+    numbers: dict[str, Any] = {
+        "lower": certificate.value,
+        "certified_for": certificate.holds_for,
+        "theorem": None if certificate.theorem is None else certificate.theorem.value,
+        "upper": None if hardest is None else hardest.upper,
+        "attacked": [
+            {"input": one.input, "label": one.label, "upper": json_number(one.upper)} for one in bounds.attacked
+        ],
+    }
+    return numbers if effort is None else numbers | {"restarts": effort.restarts, "refinements": effort.refinements}
+
+
+def number(value: float | None) -> str:
+    """A whole number with commas, any other to six digits."""
+    if value is None:
+        return "none"
+    if isinstance(value, float) and (not value.is_integer() or not math.isfinite(value) or abs(value) >= 1e15):
+        return f"{value:.6g}"
+    return f"{int(value):,}"
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """A spinner on a terminal; elsewhere one line on the error stream if it takes a while."""
+    console = Console(stderr=True)
+    if console.is_terminal:
+        with console.status(what):
+            yield
+        return
+    timer = threading.Timer(WAIT, lambda: console.print(f"krogh: {what} ...", markup=False, highlight=False))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -1,0 +1,168 @@
+"""Reading programs from text: files, and YAML whose every error names the source, the line and the column.
+
+YAML is read into PyYAML's node graph and not into Python objects, so that scalars are texts as they are written (`0`
+and `0110` are symbols and not numbers), every key and value knows its place, and a key that stands twice is noticed.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+
+from krogh.errors import KroghError, require
+
+NULL = "tag:yaml.org,2002:null"
+MERGE = "tag:yaml.org,2002:merge"
+
+
+class Field(NamedTuple):
+    """A field of a mapping: its key and its value, which know their places."""
+
+    key: yaml.Node
+    value: yaml.Node
+
+
+class Source(NamedTuple):
+    """Where a text comes from. A text inside another begins on line `lines` and column `columns` of it, from 0."""
+
+    name: str
+    lines: int = 0
+    columns: int = 0
+
+    def error(self, where: yaml.Node | yaml.Mark, message: str) -> KroghError:
+        """An error at a node or a mark."""
+        mark = where.start_mark if isinstance(where, yaml.Node) else where
+        return KroghError(f"{self.name}, line {self.line(where)}, column {mark.column + self.columns + 1}: {message}")
+
+    def line(self, where: yaml.Node | yaml.Mark) -> int:
+        """The line of a node or a mark, from 1."""
+        mark = where.start_mark if isinstance(where, yaml.Node) else where
+        return int(mark.line) + self.lines + 1
+
+    def compose(self, text: str) -> yaml.Node | None:
+        """The node graph of a text; None where it is empty."""
+        try:
+            return yaml.compose(text, Loader=yaml.SafeLoader)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark or yaml.Mark(self.name, 0, 0, 0, None, 0)
+            reason = "; ".join(part for part in (error.context, error.problem) if part)
+            raise self.error(mark, f"this is not YAML: {reason}") from None
+        except yaml.reader.ReaderError as error:
+            before = text[: error.position].split("\n")
+            mark = yaml.Mark(self.name, 0, len(before) - 1, len(before[-1]), None, 0)
+            raise self.error(mark, f"the character {text[error.position]!r} is not allowed in YAML") from None
+        except RecursionError:
+            raise KroghError(f"{self.name}: this YAML is nested too deep") from None
+
+    def text(self, node: yaml.Node, what: str) -> str:
+        """A scalar as it is written; not empty."""
+        if not isinstance(node, yaml.ScalarNode):
+            raise self.error(node, f"{what} is a single word or text, not a {kind_of(node)}")
+        if not node.value:
+            raise self.error(node, f"{what} is missing here")
+        return str(node.value)
+
+    def texts(self, node: yaml.Node, what: str) -> list[tuple[str, yaml.Node]]:
+        """One text or a list of texts, each with its node."""
+        entries: Sequence[yaml.Node] = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        return [(self.text(entry, what), entry) for entry in entries]
+
+    def pairs(self, node: yaml.Node, what: str) -> list[Field]:
+        """The keys and values of a mapping in the order written, those of a merged mapping (`<<`) last."""
+        if not isinstance(node, yaml.MappingNode):
+            raise self.error(node, f"{what} is a mapping (`key: value`), not a {kind_of(node)}")
+        pairs: list[Field] = []
+        merged: list[yaml.Node] = []
+        for key, value in node.value:
+            if key.tag == MERGE:
+                merged.extend(value.value if isinstance(value, yaml.SequenceNode) else [value])
+            else:
+                pairs.append(Field(key, value))
+        written = {name_of(pair.key) for pair in pairs}
+        for base in merged:
+            if base is node or not isinstance(base, yaml.MappingNode) or any(key.tag == MERGE for key, _ in base.value):
+                raise self.error(base, f"`<<` in {what} takes a mapping without a `<<` of its own")
+            pairs.extend(Field(key, value) for key, value in base.value if name_of(key) not in written)
+        return pairs
+
+    def fields(
+        self,
+        node: yaml.Node,
+        what: str,
+        known: Iterable[str] | None = None,
+        needed: Mapping[str, str] | None = None,
+    ) -> dict[str, Field]:
+        """A mapping by the names of its keys; a name twice and a name that is not `known` are errors.
+
+        So is a name that is `needed` and not there; the error shows what it would look like.
+        """
+        allowed = None if known is None else list(known)
+        fields: dict[str, Field] = {}
+        for key, value in self.pairs(node, what):
+            name = self.text(key, f"a key of {what}")
+            if name in fields:
+                first = self.line(fields[name].key)
+                raise self.error(key, f"{name!r} stands twice in {what}, first on line {first}")
+            if allowed is not None and name not in allowed:
+                raise self.error(key, no_such(f"{what} has no field", name, allowed))
+            fields[name] = Field(key, value)
+        for name, example in (needed or {}).items():
+            if name not in fields:
+                raise self.error(node, f"the field {name!r} is missing, as in `{example}`")
+        return fields
+
+    def one_of(self, node: yaml.Node, what: str, allowed: Sequence[str], says: str) -> str:
+        """A text that must be one of several; `says` begins the error for any other."""
+        word = self.text(node, what)
+        if word not in allowed:
+            raise self.error(node, no_such(says, word, allowed))
+        return word
+
+    def within(self, node: yaml.Node, text: str) -> Source:
+        """Where the text of a node begins. Only a literal block (`|`) keeps its lines; of others the name says it."""
+        if not isinstance(node, yaml.ScalarNode) or node.style != "|":
+            return Source(f"{self.name} (within its source code)")
+        begins = node.start_mark.line + 1
+        pairs = zip(text.splitlines()[begins:], node.value.splitlines(), strict=False)
+        indents = [len(line) - len(inner) for line, inner in pairs if inner.strip()]
+        return Source(self.name, begins, indents[0] if indents else 0)
+
+
+def read_text(path: Path, what: str) -> str:
+    """The text of a file in UTF-8; `what` says what it should hold."""
+    require(path.is_file(), f"no file {str(path)!r} with {what}")
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise KroghError(f"{str(path)!r} is no text in UTF-8: byte {error.start} cannot be read") from None
+    except OSError as error:
+        raise KroghError(f"{str(path)!r} cannot be read: {error.strerror}") from None
+
+
+def no_such(says: str, name: str, allowed: Sequence[str]) -> str:
+    """What is unknown, the nearest that is known, and all of them."""
+    near = difflib.get_close_matches(name, allowed, n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    shown = [*allowed[:20], "…"] if len(allowed) > 20 else allowed
+    return f"{says} {name!r}{hint} (known: {', '.join(shown)})"
+
+
+def is_nothing(node: yaml.Node) -> bool:
+    """Whether a value is left out: nothing, `~` or `null`."""
+    return isinstance(node, yaml.ScalarNode) and node.tag == NULL
+
+
+def kind_of(node: yaml.Node) -> str:
+    """What a node is, in words."""
+    if isinstance(node, yaml.ScalarNode):
+        return f"text ({node.value!r})" if node.value else "empty value"
+    return "list" if isinstance(node, yaml.SequenceNode) else "mapping"
+
+
+def name_of(node: yaml.Node) -> object:
+    """What makes two keys the same."""
+    return node.value if isinstance(node, yaml.ScalarNode) else id(node)

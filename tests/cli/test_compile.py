@@ -1,0 +1,451 @@
+"""`krogh compile`, `krogh trace` and `krogh list machines`: what they print, write, refuse and exit with."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from krogh import cli
+from krogh.cli import networks
+from krogh.networks.automata import CompiledAutomaton
+from krogh.networks.compiled import Work
+from krogh.networks.handmade import Checked, load_network
+from krogh.networks.machines.checks import TraceRow
+from krogh.networks.margins import report
+from krogh.networks.margins.attack import Effort
+from krogh.programs.automata.automaton import sample_word, words_of_length
+from krogh.programs.automata.regex import from_regex
+from krogh.programs.circuits.files import save_circuit
+from krogh.programs.circuits.generators import multiplier
+from krogh.programs.machines import running
+from krogh.programs.machines.library import library_names
+
+HALF_ADDER = """\
+circuit half-adder
+inputs a b
+outputs sum carry=both
+either = OR a b
+both   = AND a b
+differ = NOT both
+sum    = AND either differ
+"""
+MACHINE = """\
+name: ones
+input: '11'
+blank: _
+start state: go
+table:
+  go:
+    1: R
+    _: {R: accept}
+  accept:
+examples:
+  - {input: '111', result: accept}
+"""
+AUTOMATON = (
+    "{alphabet: '01', start state: even, accept: even, table: {even: {0: even, 1: odd}, odd: {0: odd, 1: even}}}"
+)
+QUICK = ("--restarts", 1, "--refinements", 0)
+
+
+@pytest.fixture
+def krogh(monkeypatch, capsys, tmp_path):
+    """Run the command in this process, in a folder with three files: the exit code and what was printed."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "half.circuit").write_text(HALF_ADDER)
+    (tmp_path / "ones.yaml").write_text(MACHINE)
+    (tmp_path / "even.yaml").write_text(AUTOMATON)
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["krogh", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        printed = capsys.readouterr()
+        return int(ended.value.code or 0), printed.out, printed.err
+
+    return call
+
+
+def answer(krogh, *arguments: object) -> dict:
+    code, out, _ = krogh(*arguments, "--json")
+    assert code == 0
+    return json.loads(out)
+
+
+# --- help ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [["compile", "--help"], ["compile", "machine", "--help"], ["trace", "--help"]])
+def test_help_imports_neither_jax_nor_numpy(arguments):
+    script = (
+        f"import sys; sys.argv = ['krogh', *{arguments!r}]\n"
+        "from krogh.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as ended:\n    assert not ended.code\n"
+        "print('loaded:', *sorted({'jax', 'numpy', 'scipy', 'yaml', 'safetensors'} & set(sys.modules)))"
+    )
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert shown.stdout.splitlines()[-1].strip() == "loaded:"
+
+
+# --- circuits -----------------------------------------------------------------------------------------------
+
+
+def test_compile_circuit(krogh, tmp_path):
+    found = answer(krogh, "compile", "circuit", "half.circuit", "--check", "--margin", *QUICK, "--out", "w.safetensors")
+    assert found["kind"] == "circuit" and found["name"] == "half-adder"
+    size = found["size"]
+    assert (size["q"], size["layers"], size["depth"], size["width"]) == (4, 13, 12, 6)
+    checked = {"holds": True, "inputs": 4, "exhaustive": True, "largest_error": 0.0, "proved": True, "floats": 4}
+    assert found["check"] == checked
+    margin = found["margin"]
+    assert 0 < margin["lower"] < margin["upper"] and margin["theorem"] <= margin["lower"]
+    assert margin["certified_for"] == "all binary inputs" and {one["label"] for one in margin["attacked"]} == {0, 1}
+    network = load_network("w.safetensors")
+    bits = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    assert network.run(bits).tolist() == [[-1, -1], [1, -1], [1, -1], [-1, 1]]
+    assert network.size == size
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "even.yaml",
+        "half.circuit",
+        "ones.yaml",
+        "w.safetensors",
+    ]
+
+
+def test_compile_circuit_for_people_and_padded(krogh):
+    code, out, err = krogh(
+        "compile", "circuit", "half.circuit", "--no-correction", "--width", 20, "--depth", 9, "--check"
+    )
+    assert code == 0 and err == ""
+    lines = dict(line.split(None, 1) for line in out.splitlines())
+    assert list(lines) == ["circuit", "statement", "size", "check"]
+    assert "without correction" in lines["statement"] and "width 20, depth 9" in lines["size"]
+    assert lines["check"].startswith("holds: outputs and gates on all 4 inputs")
+
+
+def test_a_large_circuit_is_bounded_from_below_only(krogh, tmp_path):
+    save_circuit(multiplier(8), tmp_path / "mul8.aig")
+    code, out, _ = krogh("compile", "circuit", "mul8.aig", "--margin")
+    assert code == 0 and "too large to be attacked in seconds (ask for it by --restarts)" in out
+    found = answer(krogh, "compile", "circuit", "mul8.aig", "--margin")
+    assert found["margin"]["upper"] is None and found["margin"]["lower"] > 0 and found["margin"]["attacked"] == []
+
+
+# --- machines -----------------------------------------------------------------------------------------------
+
+
+def test_compile_machine(krogh):
+    found = answer(krogh, "compile", "machine", "ones.yaml", "--steps", 5, "--check", "--out", "w.safetensors")
+    checked = found["check"]
+    # The words of up to 6 ones (T + 1 letters), among them the default input and the example; those of 5 are not done.
+    assert checked["holds"] and checked["inputs"] == 7 and checked["all_up_to_length"] == 6 and checked["exhaustive"]
+    assert checked["mismatches"] == 0 and checked["score_gap"] == 1.0 and checked["binary"] and checked["halted"] == 5
+    loaded = load_network("w.safetensors")
+    assert loaded.machine.name == "ones" and loaded.steps == 5 and loaded.depth == found["size"]["layers"]
+
+
+@pytest.mark.parametrize("options", [(), ("--adder", "ripple"), ("--no-correction",), ("--soft",)])
+def test_compile_machine_of_the_library_in_every_way(krogh, options):
+    found = answer(krogh, "compile", "machine", "parity", "--steps", 6, "--input-length", 5, "--check", *options)
+    assert found["check"]["holds"] and found["check"]["inputs"] == 63 and found["check"]["halted"] == 63
+    assert ("soft" in found["statement"]) == ("--soft" in options)
+    assert ("without correction" in found["statement"]) == ("--no-correction" in options)
+    assert (found["size"]["layers"] > 20) == ("ripple" in options)
+
+
+def test_inputs_and_unfinished_runs(krogh):
+    late = ("compile", "machine", "parity", "--steps", 4, "--input", "1" * 9)
+    code, _, err = krogh(*late)
+    assert code == 2 and "T = 4 is too small" in err and "it needs 10 steps" in err
+    found = answer(krogh, *late, "--unfinished", "--check")
+    assert found["check"]["holds"] and found["check"]["halted"] < found["check"]["inputs"]
+    found = answer(krogh, "compile", "machine", "parity", "--steps", 9, "--input", "11111111", "--check")
+    assert found["check"]["holds"] and found["check"]["inputs"] == 128, "127 up to length 6, and the one asked for"
+
+
+def test_the_margin_of_a_machine_is_bounded_on_a_word_of_each_kind(krogh, monkeypatch):
+    """The attack itself takes a minute; here only its surroundings run."""
+    tried = []
+
+    def attack(output, parameters, x, y, **effort):
+        tried.append((y, effort["effort"]))
+        return type("Attack", (), {"radius": 0.5 + y})
+
+    monkeypatch.setattr(report, "attack", attack)
+    margin = answer(krogh, "compile", "machine", "parity", "--steps", 6, "--margin")["margin"]
+    assert 0 < margin["lower"] < 0.01 and margin["upper"] == 0.5
+    assert [one["input"] for one in margin["attacked"]] == ["'10110'", "''"]
+    assert tried == [(1, Effort(2, 0, 0)), (0, Effort(2, 0, 0))]
+
+
+def test_words_on_which_a_machine_leaves_its_tape_are_not_checked(krogh, tmp_path):
+    text = (
+        "tape: one-way\nblank: _\nstart state: go\ntable:\n  go: {1: {L: go}, _: {L: go}, 0: {R: accept}}\n  accept:\n"
+    )
+    (tmp_path / "left.yaml").write_text(f"input: '0'\n{text}")
+    found = answer(krogh, "compile", "machine", "left.yaml", "--steps", 3, "--check")["check"]
+    assert found["holds"] and found["inputs"] == found["halted"] == found["all_up_to_length"] and found["left_out"] == 1
+    assert (
+        "all words up to length 4 but 1 on which it would leave its tape"
+        in krogh("compile", "machine", "left.yaml", "--steps", 3, "--check")[1]
+    )
+    (tmp_path / "off.yaml").write_text(text.replace("R: accept", "L: go"))
+    code, _, err = krogh("compile", "machine", "off.yaml", "--steps", 3, "--check")
+    assert code == 2 and "moves off the left end of its tape on all words tried; give one with --input" in err
+    code, _, err = krogh("compile", "machine", "off.yaml", "--steps", 3, "--check", "--input", "01")
+    assert code == 2 and "step 2, in state 'go'" in err
+
+
+def test_a_machine_s_file_is_read_once_and_its_words_are_followed_once(krogh, monkeypatch):
+    followed, read = [], []
+    whole, text = running.Configuration.__init__, Path.read_text
+
+    def follow(self, machine, word):
+        followed.append(machine.decode(machine.encode(word)))
+        whole(self, machine, word)
+
+    monkeypatch.setattr(running.Configuration, "__init__", follow)
+    monkeypatch.setattr(Path, "read_text", lambda path, *rest, **kw: read.append(path.name) or text(path, *rest, **kw))
+    found = answer(krogh, "compile", "machine", "parity", "--steps", 6, "--input-length", 5, "--check", "--unfinished")
+    assert sorted(followed) == sorted(set(followed)) and len(followed) == found["check"]["inputs"] == 63
+    followed.clear()
+    assert krogh("trace", "machine", "parity", "101")[0] == 0 and followed == ["101"]
+    assert [name for name in read if name.endswith(".yaml")] == ["parity.yaml"] * 2, "once by each command"
+
+
+def test_list_machines(krogh):
+    found = answer(krogh, "list", "machines")["machines"]
+    assert list(found) == list(library_names())
+    assert found["palindrome"]["input"] and found["palindrome"]["states"] == 8
+    assert found["parity"]["summary"] == "Accepts words over 0 and 1 with an odd number of ones"
+    assert all(about["summary"] for about in found.values())
+    code, out, _ = krogh("list", "machines")
+    assert code == 0 and all(name in out for name in found)
+
+
+# --- automata -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [(), ("--correction",)])
+def test_compile_regex(krogh, options):
+    found = answer(krogh, "compile", "regex", "(0*10*1)*0*", "--check", "--margin", *QUICK, "--out", "w", *options)
+    checked = found["check"]
+    assert checked["holds"] and checked["exhaustive"] and checked["steps"] == 10 and checked["largest_error"] == 0.0
+    assert checked["inputs"] == 2**15 - 1 + 1000 and checked["all_up_to_length"] == 14
+    assert found["size"]["width"] == 5 and found["size"]["layers_per_symbol"] == (3 if options else 1)
+    assert 0 < found["margin"]["lower"] < (found["margin"]["upper"] or 100)
+    length = "words of every length" if options else "words of at most 10 symbols"
+    assert found["margin"]["certified_for"] == length
+    for one in found["margin"]["attacked"]:
+        assert len(one["input"]) == 12 and one["label"] == (one["input"].count("1") % 2 == 0)
+    words = words_of_length(2, 6)
+    expected = np.where(from_regex("(0*10*1)*0*").accept(words), 1.0, -1.0)
+    assert np.array_equal(load_network("w").run(words), expected)
+
+
+def test_compile_regex_to_attention(krogh):
+    found = answer(krogh, "compile", "regex", "(0*10*1)*0*", "--length", 5, "--check", "--margin", *QUICK, "--out", "w")
+    assert found["check"] == {
+        "holds": True, "inputs": 32, "exhaustive": True, "largest_error": found["check"]["largest_error"], "counts": 6,
+    }  # fmt: skip
+    assert found["check"]["largest_error"] < 1e-12 and found["margin"]["lower"] > 0
+    assert load_network("w").length == 5
+    assert found["margin"]["certified_for"] == "all words of 5 symbols"
+
+
+def test_the_alphabet_of_a_pattern(krogh):
+    assert answer(krogh, "compile", "regex", "a*")["size"]["symbols"] == 1
+    assert answer(krogh, "compile", "regex", "a.*", "--alphabet", "abc")["size"]["symbols"] == 3
+    assert answer(krogh, "compile", "regex", "[^a]", "--alphabet", "ab", "--check")["check"]["holds"]
+
+
+def test_compile_automaton_from_a_file(krogh):
+    found = answer(krogh, "compile", "automaton", "even.yaml", "--check")
+    assert found["name"] == "even" and found["check"]["holds"] and found["size"]["states"] == 2
+    assert answer(krogh, "compile", "automaton", "even.yaml", "--length", 3, "--check")["check"]["inputs"] == 8
+
+
+def test_words_of_a_kind_and_a_length():
+    automaton = from_regex("(01)*")
+    assert sample_word(automaton, 6, True) == [0, 1] * 3 and sample_word(automaton, 5, True) is None
+    for length in (0, 1, 7):
+        word = sample_word(automaton, length, False)
+        assert (word is None) == (length == 0) and (word is None or len(word) == length)
+        assert word is None or not automaton.accept(np.array([word]))[0]
+    assert sample_word(from_regex("0*"), 4, False) is None
+
+
+# --- traces -------------------------------------------------------------------------------------------------
+
+
+def test_trace_machine(krogh):
+    code, out, err = krogh("trace", "machine", "parity", "101")
+    lines = out.splitlines()
+    assert code == 0 and err == ""
+    assert lines[0].split() == ["|", "machine", "|", "transformer"]
+    assert lines[1].split() == ["time", "tape", "|", "state", "symbol", "cell", "|", "state", "symbol", "cell"]
+    rows = [[part.split() for part in line.split("|")] for line in lines[2:7]]
+    assert [row[1] for row in rows] == [row[2] for row in rows]
+    assert [row[1] for row in rows] == [
+        ["even", "1", "1"], ["odd", "0", "2"], ["odd", "1", "3"], ["even", "_", "4"], ["reject", "_", "5"],
+    ]  # fmt: skip
+    assert [row[0][0] for row in rows] == ["0", "1", "2", "3", "4"] and rows[1][0][1:] == ["1", "[0]", "1", "_", "_"]
+    assert lines[-2:] == [
+        "parity rejects '101' after 4 steps; tape '101'",
+        "transformer of 14 layers and width 64: the same at all times",
+    ]
+    assert len({line.index("|") for line in lines[:7]}) == 1, "columns stand under each other"
+
+
+def test_trace_a_hundred_steps_of_a_wide_tape(krogh):
+    code, out, _ = krogh("trace", "machine", "busy-beaver-4", "", "--window", 9)
+    lines = out.splitlines()
+    assert code == 0 and len(lines) == 2 + 108 + 3 and "halts on '' after 107 steps" in lines[-2]
+    assert max(map(len, lines[:-3])) < 80 and all(line.count("[") == 1 for line in lines[2:110])
+
+
+def test_trace_as_json(krogh):
+    found = answer(krogh, "trace", "machine", "ones.yaml", "11", "--steps", 9)
+    assert (found["halted_at"], found["label"], found["steps"], found["differences"]) == (3, 1, 9, 0)
+    assert len(found["rows"]) == 4
+    last = found["rows"][-1]
+    assert last["state"] == last["network_state"] == "accept" and last["cell"] == last["network_cell"] == 4
+    unfinished = answer(krogh, "trace", "machine", "ones.yaml", "11", "--steps", 1)
+    assert unfinished["halted_at"] is None and len(unfinished["rows"]) == 2
+    assert "does not halt on '11' within 1 step" in krogh("trace", "machine", "ones.yaml", "11", "--steps", 1)[1]
+
+
+def test_a_difference_is_shown_and_fails(krogh, monkeypatch):
+    from krogh.cli import tracing
+
+    def wrong(compiled, run, **options):
+        return [
+            TraceRow(0, "[1]", "go", "1", 1, "go", "1", 1, True),
+            TraceRow(1, "[1]", "go", "1", 2, "?", "1", 2, False),
+        ]
+
+    monkeypatch.setattr(tracing, "side_by_side", wrong)
+    code, out, _ = krogh("trace", "machine", "ones.yaml", "1")
+    assert code == 1 and out.splitlines()[3].endswith("different") and "DIFFERENT at 1 of 2 times" in out
+    assert krogh("trace", "machine", "ones.yaml", "1", "--json")[0] == 1
+
+
+# --- what fails and what is refused -------------------------------------------------------------------------
+
+
+def test_a_check_that_fails_exits_with_1(krogh, monkeypatch):
+    monkeypatch.setattr(CompiledAutomaton, "check", lambda network: Checked(False, 1, False, 0.5, "outputs on a word"))
+    code, out, _ = krogh("compile", "regex", "01", "--check")
+    assert code == 1 and "FAILS: " in out and "largest error 0.5" in out
+    code, out, _ = krogh("compile", "regex", "01", "--check", "--json")
+    assert code == 1 and json.loads(out)["check"]["holds"] is False
+
+
+BAD = {
+    "no circuit": (("circuit", "no.aag", "--out", "w"), "no file 'no.aag' with a circuit"),
+    "suffix": (("circuit", "ones.yaml"), "circuits are kept in files whose names end with"),
+    "width": (("circuit", "half.circuit", "--width", 3), "the network needs width 6; got width=3"),
+    "depth": (("circuit", "half.circuit", "--depth", 3), "needs depth 12 with correction; got depth=3"),
+    "dangling": (("circuit", "half.circuit", "--dangling", "sell"), "refuse"),
+    "no folder": (("circuit", "half.circuit", "--out", "no/w"), "cannot be written to 'no/w': no folder 'no'"),
+    "no folder, machine": (("machine", "parity", "--steps", 9, "--out", "no/w"), "no folder 'no'"),
+    "no folder, automaton": (("automaton", "ones.yaml", "--out", "no/w"), "no folder 'no'"),
+    "no folder, regex": (("regex", "01", "--out", "no/w"), "no folder 'no'"),
+    "a folder": (("regex", "01", "--out", "."), "weights are written to a file; got '.' (try 'weights.safetensors')"),
+    "no machine": (("machine", "paritty", "--steps", 3), "unknown machine 'paritty'; did you mean 'parity'?"),
+    "no steps": (("machine", "parity"), "--steps"),
+    "zero steps": (("machine", "ones.yaml", "--steps", 0), "steps must be an integer at least 1; got steps=0"),
+    "few steps": (("machine", "ones.yaml", "--steps", 2, "--out", "w"), "it needs 3 steps: take T = 3 or more"),
+    "symbol": (("machine", "parity", "--steps", 9, "--input", "12"), "symbol '2' at position 2 of the input '12'"),
+    "input length": (("machine", "parity", "--steps", 9, "--input-length", 2), "a word of 5 letters is longer than"),
+    "adder": (("machine", "parity", "--steps", 9, "--adder", "riple"), "ripple"),
+    "soft margin": (
+        ("machine", "parity", "--steps", 9, "--soft", "--margin"),
+        "margins are bounded for hard attention",
+    ),
+    "nothing decided": (
+        ("machine", "complement", "--steps", 9, "--margin"),
+        "accepts or rejects none of the words tried",
+    ),
+    "pattern": (("regex", "a(b", "--out", "w"), "regular expression 'a(b', column 2: this group is not closed"),
+    "look-ahead": (("regex", "a(?=b)"), "column 2: look-ahead, (?=…), is not supported"),
+    "alphabet": (("regex", "abc", "--alphabet", "ab"), "column 3: 'c' is no symbol of the alphabet 'ab'"),
+    "order": (("regex", "0*1*", "--length", 4, "--out", "w"), "'0*1*' is not symmetric at length 4: "),
+    "length": (("regex", "01", "--length", 0), "length must be an integer at least 1; got length=0"),
+    "both": (("regex", "0*", "--length", 2, "--correction"), "--correction belongs to the recurrent network"),
+    "automaton": (("automaton", "ones.yaml"), "ones.yaml, line 2, column 1: an automaton has no field 'input'"),
+    "restarts": (("regex", "01", "--restarts", 3), "--restarts belongs to --margin; got restarts=3"),
+    "no restarts": (("regex", "01", "--margin", "--restarts", 0), "restarts must be an integer at least 1"),
+    "refinements": (("regex", "01", "--margin", "--refinements", -1), "refinements must be an integer at least 0"),
+    "option": (("regex", "01", "--chek"), "--chek"),
+    "command": (("circut", "half.circuit"), "circut"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_gets_one_clear_error_and_nothing_is_written(krogh, tmp_path, case):
+    before = sorted(tmp_path.iterdir())
+    arguments, expected = BAD[case]
+    code, out, err = krogh("compile", *arguments)
+    assert code == 2 and out == "" and "Traceback" not in err
+    assert expected.lower() in " ".join(err.replace("│", " ").split()).lower()
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("parity", "012"), "symbol '2' at position 3"),
+        (("nobody", "01"), "unknown machine 'nobody'"),
+        (("parity", "01", "--window", 0), "window must be an integer at least 1; got window=0"),
+        (("parity", "01", "--steps", 0), "steps must be an integer at least 1; got steps=0"),
+        (
+            ("counter", "#00000000000", "--soft"),
+            "does not halt on '#00000000000' within 1000 steps; say how many to show",
+        ),
+    ],
+)
+def test_traces_that_cannot_be_shown(krogh, arguments, expected):
+    code, out, err = krogh("trace", "machine", *arguments)
+    assert code == 2 and out == "" and expected in err and err.count("\n") == 1
+
+
+# --- details ------------------------------------------------------------------------------------------------
+
+
+def test_a_line_says_what_takes_long(capsys, monkeypatch):
+    monkeypatch.setattr(networks, "WAIT", 0.01)
+    with networks.working("counting sheep"):
+        time.sleep(0.3)
+    assert capsys.readouterr().err == "krogh: counting sheep ...\n"
+    with networks.working("nothing"):
+        pass
+    time.sleep(0.05)
+    assert capsys.readouterr().err == ""
+
+
+def test_numbers_for_people():
+    shown = [networks.number(value) for value in (3, 12345.0, 0.0012345678, 1e20, float("inf"), None, 0.0)]
+    assert shown == ["3", "12,345", "0.00123457", "1e+20", "inf", "none", "0"]
+
+
+def test_how_thorough_an_attack_is():
+    def effort(entries: int, passes: int = 1, layers: int = 3, **asked):
+        return report.affordable_effort(Work(layers, entries, passes), **asked)
+
+    assert effort(50) == effort(5, 10) == Effort(12, 60, 12)
+    assert effort(100_000) == Effort(3, 6, 0) and effort(400_000, 9) == Effort(2, 0, 0)
+    assert effort(10**7) is None and effort(50, layers=301) is None
+    assert effort(10**7, restarts=4) == Effort(4, 60, 12)
+    assert effort(50, refinements=0, layers=999) == Effort(12, 0, 0)
+    with pytest.raises(
+        ValueError, match="has 100,000,000 parameters as full matrices; at most 16,777,216 are attacked"
+    ):
+        effort(10**8, restarts=1)

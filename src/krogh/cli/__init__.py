@@ -5,6 +5,7 @@ Nothing here imports JAX: each command imports what it needs when it is called, 
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -66,6 +67,7 @@ def run(
     json: Flag = False,
     strict: Flag = False,
     stale: str = "",
+    path: Literal["", "xla", "resident"] = "",
 ) -> int:
     """Run experiments; running again resumes what is unfinished and trains nothing twice.
 
@@ -78,7 +80,11 @@ def run(
         json: print the claims as JSON.
         strict: exit with 1 when a claim is not reproduced.
         stale: what to do with trials whose source has changed since they were trained: retrain or reuse.
+        path: what trains: xla, the reference, or resident, the kernel for small networks on a GPU, and nothing else;
+            whichever fits unless given.
     """
+    if path:
+        os.environ["KROGH_PATH"] = path
     from krogh.cli import running
 
     return running.run_experiments(names, scale, out, set_, weights=weights, as_json=json, strict=strict, stale=stale)

@@ -37,12 +37,13 @@ from krogh.engine.resident import ResidentProgram
 from krogh.engine.shapes import program_key
 from krogh.engine.trial import Trial
 
+# XLA merges two products that share a factor, with a concatenation of the other factors in front, and the kernel that
+# it writes for that may be wrong (jaxlib 0.11.2: benchmarks/wrong_fusion.py): so products are left as they are.
+TUNED: Any = {"xla_gpu_dot_merger_threshold_mb": 0}
 # On a GPU trying out variants of every matrix product takes most of a compilation: 32 of 40 processor seconds for a GRU
 # of 500 units, whose steps are no faster for it. Only for the blocks of thousands that fill a GPU is it worth its time.
-UNTUNED: Any = {"xla_gpu_autotune_level": 0}
-# A kernel for each of an unrolled recurrence's products takes minutes to write, a call of the library nothing. But with
-# this option (JAX 0.11.2) the sparse Transformer trains wrongly, at any precision: only models whose trials were
-# compared with a CPU's have it (docs/performance.md). `krogh verify` compares the two devices.
+UNTUNED: Any = TUNED | {"xla_gpu_autotune_level": 0}
+# A kernel for each of an unrolled recurrence's products takes minutes to write, a call of the library nothing.
 LIBRARY: Any = UNTUNED | {"xla_gpu_enable_triton_gemm": False}
 TUNED_BLOCK = 1024
 RECENT = 16  # programs kept for a second run of the same structure
@@ -111,8 +112,10 @@ def _compile(template: Trial, plan: Plan, device: Any) -> Any:
 
 def compiler_options(template: Trial, plan: Plan, device: Any) -> dict[str, Any] | None:
     """What the compiler of a program is told; None for its own choices."""
-    if device.platform != "gpu" or plan.block >= TUNED_BLOCK:
+    if device.platform != "gpu":
         return None
+    if plan.block >= TUNED_BLOCK:
+        return TUNED
     return LIBRARY if template.model.library_products else UNTUNED
 
 

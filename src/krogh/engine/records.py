@@ -6,6 +6,7 @@ outcome            converged, failed (budget used up) or diverged (NaN or overfl
 convergence_time   t_c in steps of the run that converged; null unless one did
 steps              steps trained, over all runs
 runs               runs it took: more than one where a trial may restart
+path               what trained it: a program of XLA's, the resident kernel, or a learner on the host
 error, loss        at the end: mean error on the validation sample; mean loss over the last round of batches
 accuracy           1 - error, where the error is a share of mistakes; null for a regression
 curve.step, ...    with probes: lists, one entry per probed step, the last one at the end of the trial
@@ -24,12 +25,13 @@ from krogh.engine.checking import CONVERGED, OUTCOMES
 from krogh.engine.cohort import Trials, stack
 from krogh.engine.executor import run_cohorts
 from krogh.engine.inheriting import Weights
-from krogh.engine.lane import Finished, Usage
+from krogh.engine.lane import PATHS, Finished, Usage
 from krogh.engine.trial import Trial
 from krogh.errors import require
 from krogh.values import structure_of
 
 OUTCOME = pl.Enum(list(OUTCOMES.values()))
+PATH = pl.Enum(PATHS)
 ORDER = "order"
 
 
@@ -46,6 +48,7 @@ def record_table(cohort: Trials, ids: np.ndarray, finished: Finished, first: int
         "convergence_time": pl.Series(finished.reached, dtype=pl.Int32),
         "steps": pl.Series(finished.steps, dtype=pl.Int32),
         "runs": pl.Series(finished.runs, dtype=pl.Int16),
+        "path": pl.Series([finished.path] * len(positions), dtype=PATH),
         "error": pl.Series(finished.error, dtype=pl.Float32),
         "accuracy": pl.Series(_accuracy(cohort, finished), dtype=pl.Float32),
         "loss": pl.Series(finished.loss, dtype=pl.Float32),

@@ -32,6 +32,7 @@ from krogh.engine import program
 from krogh.engine.checking import RUNNING, allowed_errors, likely_errors
 from krogh.engine.round import State, frozen
 from krogh.engine.trial import DATA, VALIDATION, Trial
+from krogh.errors import require, unknown
 from krogh.models.two_layer import Mlp
 from krogh.tasks.bits import support_mask, words
 from krogh.tasks.parity import AbstractParity
@@ -39,8 +40,8 @@ from krogh.training.optimisers import Constant, Sgd
 from krogh.training.regimes import SHUFFLE_ROUNDS, Offline, Online
 from krogh.training.stopping import EXACT
 
-PATH = "KROGH_PATH"
-"""The environment's choice: "xla" for the reference, "resident" for an error where the kernel is not used."""
+PATH, CHOICES = "KROGH_PATH", ("xla", "resident")
+"""The environment's choice: the reference for all, or an error where the kernel cannot be used."""
 LOSSES = ("hinge", "square", "logistic", "correlation")
 WIDEST, MOST_INPUTS, LARGEST_BATCH = 384, 128, 128
 LAYERS = ("W", "b", "u", "c")
@@ -95,7 +96,13 @@ def _compiler() -> str | None:
 def covers(trial: Trial, device: Any) -> bool:
     """Whether trials of this structure are trained by the kernel on this device; says once why not where they could."""
     chosen = os.environ.get(PATH, "")
-    if chosen == "xla" or device.platform != "gpu" or obstacle(trial) is not None:
+    if chosen not in ("", *CHOICES):
+        raise unknown("path", chosen, CHOICES)
+    hindrance = obstacle(trial)
+    if chosen == "resident":
+        problem = hindrance or missing(device)
+        require(problem is None, f"the resident kernel was asked for ({PATH}=resident), but cannot be used: {problem}")
+    if chosen == "xla" or device.platform != "gpu" or hindrance is not None:
         return False
     lacking = missing(device) or _unbuildable(trial)
     if lacking is not None and lacking not in _SAID:

@@ -13,7 +13,6 @@ import resource, sys, tempfile
 from krogh import registry
 from krogh.lab import run_study
 
-registry.load()
 with tempfile.TemporaryDirectory() as folder:
     changes = {"trials": int(sys.argv[1]), "n": 12, "k": 2, "rate": 1.0, "budget": 2000}
     run_study(registry.EXPERIMENTS["parity/histogram"](), "paper", folder, changes=changes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -74,7 +76,7 @@ def test_two_things_may_not_share_a_name():
     things: Registry[object] = Registry("thing")
     one, other = type("One", (), {}), type("Other", (), {})
     things.register("a")(one)
-    with pytest.raises(KroghError, match=r"a thing named 'a' is already registered by .*One"):
+    with pytest.raises(KroghError, match=r"the thing 'a' is already registered by .*One"):
         things.register("a")(other)
     assert things["a"] is one
 
@@ -120,3 +122,21 @@ def test_a_plug_in_may_not_take_a_name_of_krogh(unfiled, monkeypatch, tmp_path):
     with pytest.raises(KroghError, match=r"'parity/histogram' is already registered by krogh\.experiments"):
         load()
     assert EXPERIMENTS["parity/histogram"].__module__.startswith("krogh.")
+
+
+def test_a_plug_in_with_an_experiment_may_come_first(tmp_path):
+    """In a process of its own: the plug-in is loaded while krogh's own experiments are not yet."""
+    (tmp_path / "outside.py").write_text(
+        "import krogh\n@krogh.experiment('outside/one')\nclass One(krogh.Experiment):\n"
+        "    title = question = source = '?'\n    scales = {}\n"
+    )
+    folder = tmp_path / "outside-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text("[krogh.plugins]\noutside = outside\n")
+    code = "from krogh.registry import TASKS, EXPERIMENTS; print('parity' in TASKS, 'outside/one' in EXPERIMENTS)"
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True
+    )
+    assert ran.stdout.split() == ["True", "True"], ran.stderr

@@ -59,7 +59,7 @@ def write_atomically(path: Path, content: bytes, *, parents: bool = True) -> Non
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write JSON in which nothing is infinite or NaN (`krogh.numbers.as_json`)."""
+    """Write JSON in which nothing is infinite or NaN (see `krogh.numbers.json_number`)."""
     text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
     write_atomically(path, (text + "\n").encode())
 

@@ -44,11 +44,11 @@ class Registry(Generic[T]):
         """Decorator that files the decorated thing under `name`."""
 
         def file(thing: T) -> T:
-            if _loading_plugins:
+            if _loading_plugins and not _origin(thing).startswith("krogh."):
                 self._load_own()  # so that krogh's own names are taken before a plug-in asks for one
             known = self._things.get(name)
             same = known is None or _origin(known) == _origin(thing)
-            require(same, f"a {self.kind} named {name!r} is already registered by {_origin(known)}")
+            require(same, f"the {self.kind} {name!r} is already registered by {_origin(known)}")
             self._things[name] = thing
             return thing
 

@@ -181,7 +181,8 @@ def _static_fields(value: Any) -> Any:
 
 def _name_of(kind: type[Value]) -> str:
     """A name that a move to another module does not change: what it is registered as, or its package and name."""
-    return kind.kind or f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}"
+    own = vars(kind).get("kind")  # that of a parent is not its own
+    return own or f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}"
 
 
 def digest(text: str, size: int = 8) -> bytes:

@@ -19,6 +19,7 @@ from krogh.networks.handmade import Checked, load_network
 from krogh.networks.machines.checks import TraceRow
 from krogh.networks.margins import report
 from krogh.networks.margins.attack import Effort
+from krogh.numbers import precise
 from krogh.programs.automata.automaton import sample_word, words_of_length
 from krogh.programs.automata.regex import from_regex
 from krogh.programs.circuits.files import save_circuit
@@ -432,7 +433,7 @@ def test_a_line_says_what_takes_long(capsys, monkeypatch):
 
 
 def test_numbers_for_people():
-    shown = [networks.number(value) for value in (3, 12345.0, 0.0012345678, 1e20, float("inf"), None, 0.0)]
+    shown = [precise(value) for value in (3, 12345.0, 0.0012345678, 1e20, float("inf"), None, 0.0)]
     assert shown == ["3", "12,345", "0.00123457", "1e+20", "inf", "none", "0"]
 
 

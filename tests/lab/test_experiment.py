@@ -147,7 +147,7 @@ def test_filing_an_experiment(unfiled):
 
 def test_a_name_is_not_given_twice(unfiled):
     first = experiment("test/knobbed")(type("First", (Knobbed,), {}))
-    with pytest.raises(KroghError, match=r"an? experiment named 'test/knobbed' is already registered by .*First"):
+    with pytest.raises(KroghError, match=r"the experiment 'test/knobbed' is already registered by .*First"):
         experiment("test/knobbed")(type("Second", (Knobbed,), {}))
     assert EXPERIMENTS["test/knobbed"] is first
 

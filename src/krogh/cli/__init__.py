@@ -1,4 +1,4 @@
-"""The command line: `krogh list | show | run | report | predict | construct | compile | trace | verify | bench`.
+"""The command line: krogh list, show, run, judge, report, predict, construct, compile, trace, verify, bench.
 
 Nothing here imports JAX: each command imports what it needs when it is called, so that `krogh --help` is instant.
 """

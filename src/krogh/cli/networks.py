@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,11 +12,11 @@ from rich.console import Console
 
 from krogh.cli.compile import NetworkOptions
 from krogh.errors import require, require_integer
-from krogh.lab.claims import json_number
 from krogh.networks.compiled import Compiled
 from krogh.networks.handmade import Handmade
 from krogh.networks.margins.report import Bounds, margin_bounds
 from krogh.networks.weight_files import require_writable
+from krogh.numbers import json_number, precise
 
 NAMES = {
     "one_norm": "1-norm",
@@ -43,7 +42,7 @@ def present(kind: str, source: str, make: Callable[[], Handmade], options: Netwo
         "statement": network.statement,
         "size": {key: json_number(value) for key, value in size.items()},
     }
-    sizes = ", ".join(f"{NAMES.get(key, key.replace('_', ' '))} {number(value)}" for key, value in size.items())
+    sizes = ", ".join(f"{NAMES.get(key, key.replace('_', ' '))} {precise(value)}" for key, value in size.items())
     lines = [(kind, network.name), ("statement", network.statement), ("size", sizes)]
     holds = True
     if options.check:
@@ -94,15 +93,6 @@ def _as_numbers(bounds: Bounds) -> dict[str, Any]:
         ],
     }
     return numbers if effort is None else numbers | {"restarts": effort.restarts, "refinements": effort.refinements}
-
-
-def number(value: float | None) -> str:
-    """A whole number with commas, any other to six digits."""
-    if value is None:
-        return "none"
-    if isinstance(value, float) and (not value.is_integer() or not math.isfinite(value) or abs(value) >= 1e15):
-        return f"{value:.6g}"
-    return f"{int(value):,}"
 
 
 @contextmanager

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import json
-import shlex
 import sys
 import time
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 from rich.table import Table
@@ -19,7 +19,7 @@ from krogh import registry
 from krogh.cli.inspecting import parse_settings
 from krogh.engine.compiling import release
 from krogh.errors import KroghError, require, unknown
-from krogh.lab.claims import NOT_REPRODUCED, Claim
+from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, Claim
 from krogh.lab.experiment import SCALES
 from krogh.lab.study import RETRAIN, REUSE, Study, is_stale, judge_study, plan_study
 from krogh.lab.training import Progress
@@ -46,14 +46,12 @@ def run_experiments(
         raise unknown("scale", scale, SCALES)
     folder = Path("runs") / scale if out is None else out
     settings = parse_settings(changes)
-    asked = [part for text in changes for part in ("--set", text)] + (["--weights"] if weights else [])
     planned = [  # whatever is wrong is refused before the first experiment trains
         plan_study(
             registry.EXPERIMENTS[name](),
             scale,
             folder,
             changes=settings,
-            command=shlex.join(["krogh", "run", name, "--scale", scale, "--out", str(folder), *asked]),
             weights=weights,
             stale=stale,
         )
@@ -174,5 +172,7 @@ def _print_claims(console: Console, study: Study) -> None:
     for claim in claims:
         measured = estimate(claim.value, claim.low, claim.high, claim.unit)
         table.add_row(MARKS[claim.verdict], claim.verdict, claim.name, f"{measured} (wanted {claim.threshold})")
+        if claim.verdict == INCONCLUSIVE and claim.reason:
+            table.add_row("", "", "", f"[dim]{escape(claim.reason)}[/dim]")
     console.print(table, highlight=False)
     sys.stdout.flush()

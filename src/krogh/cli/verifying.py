@@ -29,7 +29,7 @@ def verify_devices(names: tuple[str, ...], scale: str, changes: tuple[str, ...],
     console, rows = Console(stderr=as_json), []
     for name in chosen:
         experiment = registry.EXPERIMENTS[name]()
-        cohorts = experiment.trials(experiment.settings(scale, settings))
+        cohorts = list(experiment.trials(experiment.settings(scale, settings)))
         for cohort in _ends(cohorts):
             result = agreement(cohort, device, reference)
             row = {"experiment": name, "task": cohort.template.task.kind, "model": cohort.template.model.kind}

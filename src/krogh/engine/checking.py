@@ -18,13 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from krogh.engine.round import GROUP, Constants, State, for_some, frozen, over_block
+from krogh.engine.round import GROUP, RUNNING, Constants, State, for_some, frozen, over_block
 from krogh.engine.trial import DATA, VALIDATION, Trial
 from krogh.models.base import Parameters
 from krogh.tasks.base import Raw
 from krogh.training.stopping import EXACT, SURE_PREFIX
 
-RUNNING, CONVERGED, FAILED, DIVERGED, EMPTY, NEW = 0, 1, 2, 3, 4, 5
+CONVERGED, FAILED, DIVERGED, EMPTY, NEW = 1, 2, 3, 4, 5
 OUTCOMES = {CONVERGED: "converged", FAILED: "failed", DIVERGED: "diverged"}
 
 SLICE = 1024

@@ -19,6 +19,7 @@ from krogh.models.base import Parameters
 from krogh.tasks.bits import GOLDEN, mixed
 from krogh.training.losses import find_loss
 
+RUNNING = 0  # the status of a trial that is trained; other codes are in `krogh.engine.checking`
 GROUP, GROUP_SHARE = 8, 16  # trials of a block that need something of their own are served in groups of such a size
 Over = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -102,7 +103,7 @@ def _rows(tree: PyTree, chosen: Int[Array, " group"]) -> Any:
 def train_block(trials: Trial, constants: Constants, states: State, over: Over) -> State:
     """A round of training for every running trial of a block; the others stay as they are."""
     new = over(train_round)(trials, constants, states)
-    running = states.status == 0
+    running = states.status == RUNNING
     params = frozen(running, new.params, states.params)
     memory = frozen(running, new.memory, states.memory)
     every = trials.training.stopping.check_every

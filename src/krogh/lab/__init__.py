@@ -23,7 +23,19 @@ docs/statistics.md.
 from krogh.lab.charts import Chart, Figure
 from krogh.lab.claims import Claim, Claims, need
 from krogh.lab.curves import Curve, curves, exact_curve, groups, mean_samples, times_of
-from krogh.lab.estimate import Estimate, mean, mean_time, median, median_time, quantile, quantiles, rate, share_of
+from krogh.lab.estimate import (
+    Estimate,
+    maximum,
+    mean,
+    mean_time,
+    median,
+    median_time,
+    minimum,
+    quantile,
+    quantiles,
+    rate,
+    share_of,
+)
 from krogh.lab.experiment import Experiment, Tables, experiment, measured_tables
 from krogh.lab.fits import (
     coarse_scaling,
@@ -86,12 +98,14 @@ __all__ = [
     "kaplan_meier",
     "ks_distance",
     "law_preference",
+    "maximum",
     "mean",
     "mean_samples",
     "mean_time",
     "measured_tables",
     "median",
     "median_time",
+    "minimum",
     "need",
     "plateau_fraction",
     "power_law",

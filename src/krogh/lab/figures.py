@@ -5,7 +5,7 @@ inside `with style():` makes the look independent of the reader's own matplotlib
 see to it for what they do themselves. Saving is deterministic: the same figure gives the same bytes, so that
 a figure under version control changes only when its content does.
 
-Matplotlib is imported inside the functions, because the command line imports this module at start-up.
+Matplotlib is imported inside the functions: most of what imports this module draws nothing.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -70,12 +71,15 @@ class PlannedStudy:
     head: dict[str, Any]
     before: dict[str, Any] | None
     weights: bool
+    retrain: bool = False  # what is there was trained by another source, and goes
 
     def run(self, show: Callable[[Progress], None] = lambda progress: None) -> Study:
         """Train, measure, judge and draw whatever is not there yet."""
         folder, head, before = self.folder, self.head, self.before
         with _make(folder), lock(folder):
             store = Store(folder / "cohorts")
+            for path in (*store.files(), *(folder / "weights").glob("*.safetensors")) if self.retrain else ():
+                path.unlink()
             with _refuse_where_unwritable(folder):
                 write_json(folder / "study.json", {**head, **_carried_over(before), "status": "running"})
             usage, begun = Usage(), time.perf_counter()
@@ -156,7 +160,6 @@ def plan_study(
     out: Path | str,
     *,
     changes: dict[str, Any] | None = None,
-    command: str = "",
     weights: bool = False,
     stale: str = "",
 ) -> PlannedStudy:
@@ -165,7 +168,6 @@ def plan_study(
     Trials whose source has changed since they were trained are refused, unless `stale` says to reuse them as they are
     or to retrain them.
     """
-    weights = weights or experiment.keep_weights
     settings = experiment.settings(scale, changes)
     cohorts = list(experiment.trials(settings))
     folder = Path(out) / experiment.name
@@ -178,18 +180,28 @@ def plan_study(
         "title": experiment.title,
         "question": experiment.question,
         "source": experiment.source,
-        "command": command or f"krogh run {experiment.name} --scale {scale} --out {out}",
+        "command": _command(experiment.name, scale, out, changes or {}, weights),
         "versions": versions(),
         "device": device_in_words(),
         "started": now(),
         "notes": list(experiment.notes),
         "sources": sources,
     }
+    weights = weights or experiment.keep_weights
     before = _earlier_study(folder, head, weights)
+    retrain = False
     if before is not None and before.get("sources", {}) != sources:
         before, head = _with_changed_sources(folder, before, head, stale)
+        retrain = before is None
     ids = [cohort.ids() for cohort in cohorts]
-    return PlannedStudy(experiment, scale, settings, cohorts, ids, folder, head, before, weights)
+    return PlannedStudy(experiment, scale, settings, cohorts, ids, folder, head, before, weights, retrain)
+
+
+def _command(name: str, scale: str, out: Path | str, changes: dict[str, Any], weights: bool) -> str:
+    """The command that repeats a study."""
+    texts = {key: ",".join(map(str, v)) if isinstance(v, list | tuple) else str(v) for key, v in changes.items()}
+    given = [part for key, text in texts.items() for part in ("--set", f"{key}={text}")]
+    return shlex.join(["krogh", "run", name, "--scale", scale, "--out", str(out), *given, *["--weights"] * weights])
 
 
 def run_study(
@@ -296,8 +308,6 @@ def _with_changed_sources(
     changed = source_changes(before.get("sources", {}), head["sources"])
     store = Store(folder / "cohorts")
     if stale == RETRAIN:
-        for path in (*store.files(), *(folder / "weights").glob("*.safetensors")):
-            path.unlink()
         return None, head
     if stale == REUSE:
         note = f"Some trials were trained before their source changed ({changed}) and reused as they were."

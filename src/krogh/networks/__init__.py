@@ -2,6 +2,7 @@
 
 handmade                                                               the contract; `construct`, `load_network`
 parity, sparse_heads, sparse_functions, memoriser, tokens/, groups/    constructed, registered by name
+head_inputs                                                            what handmade heads read
 compiled, circuits, automata, counting, machines/                      compiled from programs
 relu, weight_files                                                     what they are made of, and files of them
 margins/                                                               how far their weights may move

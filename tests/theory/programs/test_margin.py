@@ -70,7 +70,7 @@ def test_the_margin_of_a_linear_network_is_a_distance_and_moves_no_faster_than_i
     for _ in range(5):
         w = rng.normal(size=4)
         w = w if w @ x + 0.3 > 0 else -w
-        radius = attack(linear, {"w": w, "b": np.array(0.3)}, x, y, restarts=4, refinements=40).radius
+        radius = attack(linear, {"w": w, "b": np.array(0.3)}, x, y, effort=Effort(4, 40)).radius
         assert radius == pytest.approx(linear_margin(w, 0.3, x, y), rel=1e-4) or w @ x + 0.3 <= 0
         found.append((w, radius))
     for w, margin in found:
@@ -83,7 +83,7 @@ def test_a_flip_at_theta_is_one_at_every_other_theta_that_much_further():
     parameters = chain_parameters(3, rounded=True)
     rng = np.random.default_rng(2)
     x = np.array(1.0)
-    found = attack(chain_output, parameters, x, 1, restarts=4, refinements=5)
+    found = attack(chain_output, parameters, x, 1, effort=Effort(4, 5))
     moved = {name: value + 1e-3 * rng.normal(size=value.shape) for name, value in parameters.items()}
     apart = {name: moved[name] - parameters[name] for name in parameters}
     shifted = {name: found.perturbation[name] - apart[name] for name in parameters}

@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 
 def margins(network: Network, problem: Any) -> Array:
-    """g of every input, [n²] or [2^n], in the order of the indices (`networks`)."""
+    """g of every input, [n²] or [2^n], in the order of the network's blocks."""
     given = problem_of(problem)
     check_fit(network, given)
     labels = labels_of(given)

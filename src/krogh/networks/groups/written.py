@@ -222,7 +222,19 @@ _BATCH = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class PairConstruction(Construction):
+class MarginConstruction(Construction):
+    """A construction that may have the maximum margin of its task."""
+
+    def certificate(self) -> Certificate | None:
+        """How close the network is to the maximum margin of its task; None where none is known."""
+        try:
+            return certify(arrays_of(self.model, self.parameters), self.task)
+        except KroghError:
+            return None
+
+
+@dataclass(frozen=True, eq=False)
+class PairConstruction(MarginConstruction):
     """A construction whose inputs are pairs of whole numbers, not of reals."""
 
     def batch(self, x: ArrayLike) -> NDArray[np.int32]:
@@ -234,13 +246,6 @@ class PairConstruction(Construction):
         n = self.parameters["U"].shape[1]
         require(((batch >= 0) & (batch < n)).all(), f"inputs of {self.name!r} are pairs of numbers in 0..{n - 1}")
         return batch
-
-    def certificate(self) -> Certificate | None:
-        """How close the network is to the maximum margin of its group; None where the table is that of none."""
-        try:
-            return certify(arrays_of(self.model, self.parameters), self.task)
-        except KroghError:
-            return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,7 +339,7 @@ def parity_classes(n: int, k: int | None = None, support: tuple[int, ...] | None
     logits = (
         f"f(x) = {best.value / 2:.6g}·∏_(i in S) x_i·(1,-1) for every x in {{-1,+1}}^{n}, S = {list(problem.support)}"
     )
-    return Construction(
+    return MarginConstruction(
         "algebra/parity",
         ParityClasses(n, support=problem.support),
         PowerNetwork(arrays.width, arrays.exponent),

@@ -162,7 +162,7 @@ def after_attention(norms: AttentionNorms, own: Spread, memory: Spread, t: float
 
 
 def require_theorem_fits(norms: AttentionNorms, prefix: str) -> None:
-    """Check what the constants of `machine_certificates` take for granted of an attention layer."""
+    """Check what the constants above take for granted of an attention layer."""
     fits = norms.query <= 2 and norms.key <= 2 and norms.query_size**2 <= norms.dimension * (1 + 1e-12)
     fits = fits and norms.key_size <= norms.largest_key * (1 + 1e-12)
     require(

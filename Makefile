@@ -8,7 +8,7 @@ export KROGH_CACHE ?= $(CURDIR)/.krogh_cache
 # Compiling is most of what short tests do, so the compiler is asked for little; the slow tests run what users run.
 QUICKLY := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true
 
-.PHONY: demo test test-slow lint types imports unit smoke examples docs bench setup clean
+.PHONY: demo test test-slow test-gpu lint types imports unit smoke examples docs bench setup clean
 
 setup: $(VENV)/.installed
 
@@ -46,6 +46,11 @@ unit: setup
 
 test-slow: setup
 	KROGH_SMOKE=$(wildcard $(SMOKE)) $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow
+
+# On a machine with an NVIDIA GPU: what no other machine can test.
+test-gpu: setup
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[cuda]'
+	$(BIN)/pytest tests/gpu -m 'not nothing'
 
 # Every experiment at its smallest scale, one half of them on each core; the unit tests read what is left there.
 smoke: export XLA_FLAGS = $(QUICKLY)

@@ -65,7 +65,9 @@ def test_the_first_steps_are_those_of_double_precision(name, monkeypatch):
     watched = krogh.Trial(given.task, given.model, given.training, snapshots=(20,))
     (cohort,) = krogh.sweep(watched, seed=range(64))
     cohort = cohort.fitted()
-    snapshots = np.stack([part.snapshots["W"][:, 0] for part in run_cohort(cohort)])[0]
+    snapshots = np.zeros((len(cohort), *initial_weights(cohort).shape[1:]), np.float32)
+    for part in run_cohort(cohort):
+        snapshots[part.position] = part.snapshots["W"][:, 0]
     with jax.default_device(jax.local_devices(backend="cpu")[0]):
         reference = reference_weights(cohort)
     moved = np.linalg.norm(reference - initial_weights(cohort), axis=(1, 2))

@@ -21,6 +21,7 @@ from krogh.tasks import Parity
 from krogh.training import Online, Sgd, Stopping, Training
 
 N, K, WIDTH, BATCH, RATE = 50, 3, 100, 32, 1e-6
+LONGEST = 5_000_000  # steps
 
 
 @dataclass(frozen=True)
@@ -68,13 +69,16 @@ def krogh_training(seconds: float) -> Measured:
 
 
 def _timed(name: str, trials: int, seconds: float) -> Measured:
-    """Train `trials` trials for about `seconds`: a short run to compile and to learn the speed, then the run."""
-    warm = sweep(standard_trial(200), seed=range(trials))[0]
-    speed = _speed(warm)[0]
-    speed = _speed(warm)[0]
-    budget = int(np.clip(speed * seconds / trials, 200, 5_000_000)) // 10 * 10
-    measured, usage = _speed(sweep(standard_trial(budget), seed=range(trials))[0])
-    return Measured(name, measured, trials, f"{usage.wasted_share:.1%} wasted")
+    """Train `trials` trials for about `seconds`: short runs to compile and to learn the speed, then the run."""
+    budget = 200
+    _speed(sweep(standard_trial(budget), seed=range(trials))[0])
+    while True:
+        begun = time.perf_counter()
+        speed, usage = _speed(sweep(standard_trial(budget), seed=range(trials))[0])
+        elapsed = time.perf_counter() - begun
+        if elapsed >= seconds / 2 or budget == LONGEST:
+            return Measured(name, speed, trials, f"{usage.wasted_share:.1%} wasted")
+        budget = int(np.clip(budget * min(8.0, seconds / elapsed), 2 * budget, LONGEST)) // 10 * 10
 
 
 def _speed(cohort: Trials) -> tuple[float, Usage]:

@@ -28,7 +28,7 @@ from krogh.engine.round import State
 from krogh.engine.trial import Trial
 from krogh.training.regimes import Population
 
-XLA, RESIDENT, HOST = PATHS = ("xla", "resident", "host")
+PATHS = ("xla", "resident", "host")
 """What trains a trial: a program of XLA's, the resident kernel, or a learner on the host."""
 CHUNK_SHARE = 0.08
 CHUNK_SECONDS = 0.4
@@ -44,7 +44,7 @@ class Finished:
     """Records of trials that ended, as columns; `position` is the place in the cohort.
 
     `snapshots` hold the weights at each of the trials' snapshots [trials, snapshots, ...], NaN where one ended before.
-    `path` says what trained them.
+    `path` says what trained them, as a place in `PATHS`; None is XLA.
     """
 
     position: np.ndarray
@@ -57,7 +57,7 @@ class Finished:
     curves: np.ndarray | None = None
     weights: dict[str, np.ndarray] | None = None
     snapshots: dict[str, np.ndarray] | None = None
-    path: str = XLA
+    path: np.ndarray | None = None
 
 
 class Waiting:
@@ -264,7 +264,7 @@ class Lane:
             if self.keep_weights
             else None,
             snapshots={name: np.asarray(leaf)[slots] for name, leaf in states.snapshots.items()} or None,
-            path=RESIDENT if self.plan.resident else XLA,
+            path=np.full(len(slots), PATHS.index("resident" if self.plan.resident else "xla"), np.int8),
         )
         self.usage.useful_steps += int(finished.steps.sum(dtype=np.int64))
         self._ended_steps += int(finished.steps.sum(dtype=np.int64))

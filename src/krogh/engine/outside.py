@@ -13,7 +13,7 @@ import numpy as np
 
 from krogh.engine.checking import CONVERGED, DIVERGED, FAILED, allowed_errors
 from krogh.engine.cohort import Trials
-from krogh.engine.lane import HOST, Finished, Usage, Waiting
+from krogh.engine.lane import PATHS, Finished, Usage, Waiting
 from krogh.engine.shapes import check_prediction
 from krogh.engine.trial import DATA, INIT, Trial
 from krogh.models.base import Learner
@@ -48,7 +48,7 @@ class OutsideLane:
             error=np.array([error], np.float32),
             runs=np.ones(1, np.int32),
             loss=np.full(1, np.nan, np.float32),
-            path=HOST,
+            path=np.array([PATHS.index("host")], np.int8),
         )
         self.in_flight = np.zeros(0, np.int64)
         return finished

@@ -48,13 +48,18 @@ def record_table(cohort: Trials, ids: np.ndarray, finished: Finished, first: int
         "convergence_time": pl.Series(finished.reached, dtype=pl.Int32),
         "steps": pl.Series(finished.steps, dtype=pl.Int32),
         "runs": pl.Series(finished.runs, dtype=pl.Int16),
-        "path": pl.Series([finished.path] * len(positions), dtype=PATH),
+        "path": pl.Series(_paths(finished), dtype=PATH),
         "error": pl.Series(finished.error, dtype=pl.Float32),
         "accuracy": pl.Series(_accuracy(cohort, finished), dtype=pl.Float32),
         "loss": pl.Series(finished.loss, dtype=pl.Float32),
     }
     table = pl.DataFrame(columns | _curves(cohort, finished))
     return table.with_columns(pl.when(converged).then(pl.col("convergence_time")).alias("convergence_time"))
+
+
+def _paths(finished: Finished) -> list[str]:
+    codes = np.zeros(len(finished.position), np.int8) if finished.path is None else finished.path
+    return [PATHS[code] for code in codes.tolist()]
 
 
 def _accuracy(cohort: Trials, finished: Finished) -> np.ndarray | list[None]:

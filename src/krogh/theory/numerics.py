@@ -28,7 +28,6 @@ import numpy as np
 import scipy.sparse as sparse
 import scipy.special
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse.linalg import svds
 
 from krogh.errors import require
 
@@ -171,16 +170,6 @@ def _matrix(matrix: ArrayLike) -> Array:
         values.ndim >= 2, f"a matrix has at least two axes; got shape {values.shape} (write v[:, None] for a vector)"
     )
     return values
-
-
-def operator_norm(matrix: sparse.csr_array) -> float:
-    """The largest singular value of a sparse matrix: densely where one side is small, else by Lanczos' method."""
-    if min(matrix.shape) <= SMALL:
-        return _norm_by_gram(matrix)
-    if not matrix.nnz:
-        return 0.0
-    start = np.random.default_rng(0).normal(size=min(matrix.shape))
-    return float(svds(matrix, k=1, v0=start, return_singular_vectors=False)[0])
 
 
 def operator_norm_bound(matrix: Any) -> float:

@@ -125,7 +125,7 @@ def leaking(made, leak: float):
         lipschitz=0.0,
         radius=model.radius,
     )
-    return dataclasses.replace(made, model=wider, params=params)
+    return dataclasses.replace(made, model=wider, parameters=params)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import krogh
 from krogh.engine import Usage, run_cohort
 from krogh.values import replaced
 
-RESULT = ["outcome", "convergence_time", "steps", "runs", "error", "accuracy", "loss"]
+RESULT = ["outcome", "convergence_time", "steps", "runs", "path", "error", "accuracy", "loss"]
 
 
 @pytest.fixture(scope="module")

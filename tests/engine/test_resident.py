@@ -200,6 +200,7 @@ def by_position(finished):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "given",
     [

@@ -18,8 +18,20 @@ from krogh.errors import KroghError
 
 STUDY_SCHEMA = 2
 """Of study.json and claims.json: raised whenever a reader of the one before could be misled."""
-RECORDS_SCHEMA = 4
+RECORDS_SCHEMA = 5
 """Of the Parquet files of a study's records."""
+
+
+def cache_folder() -> Path | None:
+    """Where what can be had again is kept: `$KROGH_CACHE`, or `krogh` in the user's cache folder; None for nowhere."""
+    given = os.environ.get("KROGH_CACHE", "")
+    if given:
+        return None if given.lower() == "off" else Path(given).expanduser().absolute()
+    user = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        return (Path(user) if os.path.isabs(user) else Path.home() / ".cache") / "krogh"
+    except RuntimeError:  # nobody's home
+        return None
 
 
 @contextmanager

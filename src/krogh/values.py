@@ -3,6 +3,9 @@
 A field is either *structure* (it decides shapes and the program: n, width, batch) or *data* (a number the
 compiled program reads: support, noise, learning rate, seed). Values with equal structure stack.
 
+A field may also be `Shared`: arrays that are the same for all trials and too large to be copied into each (the rows of
+a table). It is structure, known by its checksum, and its arrays are on a device once.
+
     structure_of(value)   what must agree for two values to share one compiled program
     describe(value)       everything, as plain Python, for tables, hashes and people
     replaced(value, path) a copy with one dotted field changed, validated again
@@ -13,7 +16,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import equinox as eqx
@@ -56,6 +61,75 @@ def data(dtype: Any = np.float32, *, optional: bool = False, internal: bool = Fa
         return None if optional and given is None else _leaf(given, dtype)
 
     return eqx.field(converter=converted, metadata={"internal": internal}, **options)
+
+
+class Shared:
+    """Arrays that trials read and none of them changes, on a device once, however many trials are in flight.
+
+    As a `structure()` field it is known by its name and the checksum of its content: both are part of a trial's
+    identity. Inside a program that was handed the arrays (`handing`), `shared[name]` is the program's argument, so
+    that they are no constant of what is compiled; elsewhere it is the array itself.
+    """
+
+    def __init__(self, name: str, arrays: Mapping[str, np.ndarray]):
+        self.name = name
+        self.arrays = {key: np.ascontiguousarray(arrays[key]) for key in sorted(arrays)}
+        hasher = hashlib.blake2b(digest_size=8)
+        for key, array in self.arrays.items():
+            array.setflags(write=False)
+            hasher.update(f"{key} {array.dtype} {array.shape}".encode())
+            hasher.update(array.tobytes())
+        self.checksum = hasher.hexdigest()
+        self._placed: dict[Any, dict[str, jax.Array]] = {}
+
+    def __getitem__(self, key: str) -> Any:
+        given = getattr(_HANDED, "arrays", {}).get(self.checksum)
+        return (self.on(None) if given is None else given)[key]
+
+    def on(self, device: Any) -> dict[str, jax.Array]:
+        """The arrays on `device` (the default one for None), put there the first time."""
+        if device not in self._placed:
+            with jax.ensure_compile_time_eval():
+                self._placed[device] = {key: jax.device_put(array, device) for key, array in self.arrays.items()}
+        return self._placed[device]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Shared) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __str__(self) -> str:
+        return f"{self.name} [{self.checksum}]"
+
+    __repr__ = __str__
+
+
+_HANDED = threading.local()
+
+
+@contextmanager
+def handing(arrays: Mapping[str, Mapping[str, Any]]) -> Iterator[None]:
+    """Let every `Shared` read its arrays from these, by checksum, while a program is traced."""
+    before = getattr(_HANDED, "arrays", {})
+    _HANDED.arrays = {**before, **arrays}
+    try:
+        yield
+    finally:
+        _HANDED.arrays = before
+
+
+def shared_of(value: Any) -> dict[str, Shared]:
+    """What a value and the values inside it share with others, by checksum."""
+    if isinstance(value, Shared):
+        return {value.checksum: value}
+    if isinstance(value, tuple | list):
+        inner = list(value)
+    elif isinstance(value, Value):
+        inner = [getattr(value, field.name) for field in dataclasses.fields(value)]
+    else:
+        return {}
+    return {checksum: found for part in inner for checksum, found in shared_of(part).items()}
 
 
 def check_fields(cls: type) -> None:
@@ -104,6 +178,8 @@ def plain(field: Any) -> Any:
     """A leaf as plain Python; a float32 by its shortest decimal, so 0.1 reads 0.1."""
     if isinstance(field, Value):
         return describe(field)
+    if isinstance(field, Shared):
+        return str(field)
     if isinstance(field, dict):
         return {name: plain(part) for name, part in field.items()}
     if isinstance(field, tuple | list):

@@ -17,7 +17,7 @@ import pytest
 from jaxtyping import Array, Float
 
 from krogh.errors import KroghError
-from krogh.models import CONFIGURATIONS, ParityTransformer, SparseTransformer, configuration
+from krogh.models import CONFIGURATIONS, DeepQuadratic, ParityTransformer, SparseTransformer, configuration
 from krogh.models.base import Learner, Model
 from krogh.models.configurations import configuration_title
 from krogh.models.polynet import DisjointPolyNet, PolyNet
@@ -97,7 +97,7 @@ def constant(leaf) -> bool:
 def test_the_source_models_are_registered():
     known = {"mlp", "neuron", "polynet", "disjoint-polynet", "parity-transformer"}
     known |= {"sparse-transformer", "attention-mlp", "attention-blocks", "token-attention", "merged-attention"}
-    known |= {"pair-network", "power-network"}
+    known |= {"pair-network", "power-network", "deep-quadratic"}
     known |= {"recurrent", "feedforward", "residual-rnn", "lipschitz-rnn", "state-space", "linear-attention"}
     assert known <= set(NAMES)
 
@@ -167,6 +167,7 @@ SHAPES = {  # what is written to a file, under the letters of the source's formu
         "b2": (16,),
         "u": (16,),
     },
+    "deep-quadratic": {"W": (4, 8), "b": (4,), "W2": (2, 4), "b2": (2,), "u": (2,), "c": ()},
     "pair-network": {"U": (12, 5), "V": (12, 5), "W": (12, 5)},
     "power-network": {"U": (8, 6), "W": (8, 2)},
 }
@@ -328,7 +329,16 @@ def naive_sparse_transformer(model, p, x):
     return (rows[1] - rows[0]) @ final
 
 
+def naive_quadratic(model, p, x):
+    z = x
+    for layer in range(len(model.widths)):
+        suffix = "" if layer == 0 else str(layer + 1)
+        z = np.array([(row @ z + shift) ** 2 for row, shift in zip(p[f"W{suffix}"], p[f"b{suffix}"], strict=True)])
+    return p["u"] @ z + p.get("c", 0.0)
+
+
 ORACLES = {
+    "deep-quadratic": naive_quadratic,
     "mlp": naive_mlp,
     "sparse-transformer": naive_sparse_transformer,
     "neuron": naive_neuron,
@@ -344,6 +354,8 @@ VARIANTS = [
     (power_mlp(6, 3), Parity(n=8, k=3)),
     (power_mlp(6, 4), Parity(n=8, k=4)),
     (Neuron("sine", 2, output_weight=False, scale=2.0), Parity(n=8, k=2)),
+    (DeepQuadratic((3,), output_bias=False), Parity(n=8, k=2)),
+    (DeepQuadratic((3, 2, 1)), Parity(n=8, k=4)),
     (PolyNet(1), Parity(n=8, k=1)),
     (PolyNet(5, "gaussian"), Parity(n=8, k=5)),
     (DisjointPolyNet(2, "normal"), DisjointParity(n=8, k=2)),
@@ -392,6 +404,7 @@ def within_blocks(params, order):
 
 
 PERMUTED = {
+    "deep-quadratic": along("W", 1),
     "mlp": along("W", 1),
     "neuron": along("w", 0),
     "polynet": along("w", 1),
@@ -468,6 +481,9 @@ def test_a_task_that_cannot_be_read_is_refused_by_name(case):
         (Neuron("polynomial", 2), Parity(n=8, k=3), "k=3.*got degree=2"),
         (Neuron("infinite-zigzag", 2), Parity(n=8, k=3), None),
         (Neuron("sine", 2), Parity(n=8, k=3), None),
+        (DeepQuadratic((4, 4)), Parity(n=8, k=5), "3 layers of squares have degree 4.*got k=5"),
+        (DeepQuadratic((4, 4)), Parity(n=8, k=4), None),
+        (DeepQuadratic((2, 1), output_bias=False), Parity(n=8, k=4), "needs output_bias"),
     ],
 )
 def test_what_no_parameters_can_solve_is_said_with_what_would(model, task, words):
@@ -507,6 +523,10 @@ def test_blocks_must_divide_the_input():
         (lambda: ParityTransformer(attention=-8), "attention=-8"),
         (lambda: ParityTransformer(hidden=0), "hidden=0"),
         (lambda: ParityTransformer(initialiser="kaiming"), "'kaiming'"),
+        (lambda: DeepQuadratic(()), r"one hidden layer; got \(\)"),
+        (lambda: DeepQuadratic((3, 0)), "a width=0|width.*got.*0"),
+        (lambda: Mlp(5, initialiser="symmetric"), "even width; got width=5"),
+        (lambda: Mlp(4, initialiser="symmetric", output_bias=True), "symmetric start"),
         (lambda: configuration("xvi", 3), "'xvi'; did you mean"),
         (lambda: configuration("i", 0), "k=0"),
     ],

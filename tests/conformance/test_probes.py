@@ -33,12 +33,12 @@ def moment(kind: str, seed: int) -> Moment:
 
     if isinstance(task, ClassificationTask):
         examples = jax.tree.map(np.asarray, task.batch(jax.random.key(seed), SIZE))
-        return Moment(task, model, some(), some(), examples, np.float32(0.75), np.int32(20))
+        return Moment(task, model, some(), some(), examples, np.float32(0.75), np.int32(20), examples)
     x = random.choice([-1.0, 1.0], (SIZE, *task.input_shape)).astype(np.float32)
     shape = jax.eval_shape(lambda: task.batch(jax.random.key(0), SIZE)).truth.shape
     truth = random.choice([-1.0, 1.0], shape).astype(np.float32)
     examples = Examples(x, truth, truth)
-    return Moment(task, model, some(), some(), examples, np.float32(0.75), np.int32(20))
+    return Moment(task, model, some(), some(), examples, np.float32(0.75), np.int32(20), examples)
 
 
 def pairs():
@@ -56,7 +56,7 @@ PAIRS = list(pairs())
 
 
 def test_the_source_probes_are_registered():
-    assert {"error", "batch-loss", "movement", "support-weight"} <= set(NAMES)
+    assert {"error", "training-error", "batch-loss", "movement", "support-weight"} <= set(NAMES)
     assert {"margin", "fourier-power", "irrep-power"} <= set(NAMES)
     assert {"neuron-shares", "neuron-counts", "neuron-efficiency"} <= set(NAMES)
     for name in NAMES:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import jax
 import numpy as np
 import pytest
 
 import krogh
-from krogh.engine import Usage, run_cohorts
-from krogh.engine.agreement import agreement
+from krogh.engine import Usage, executor, run_cohorts
+from krogh.engine.agreement import bench
 from krogh.engine.trial import DATA
 from krogh.errors import KroghError
 from krogh.models.base import Learner
@@ -109,6 +111,17 @@ def test_it_goes_through_run_cohorts_with_weights_kept():
     assert all(part.weights is None for _, part in parts if part is not None)
 
 
+def test_beside_an_accelerator_every_core_has_a_learner(monkeypatch):
+    """Four at once with four cores, though an accelerator has two lanes; with fewer the barrier would break."""
+    together = threading.Barrier(4, timeout=20)
+    accelerator = executor.Host("gpu")
+    monkeypatch.setattr(executor, "lanes_here", lambda: [accelerator] * 2)
+    monkeypatch.setattr(executor, "cores_here", lambda: 4)
+    monkeypatch.setattr(Nearest, "fit", lambda self, x, y, seed: together.wait() + 1 and (lambda x: -x[:, 0]))
+    table = krogh.run(krogh.sweep(trial_of(krogh.FullBatch(m=20)), seed=range(8)))
+    assert table["path"].to_list() == ["host"] * 8
+
+
 def test_predictions_that_are_no_numbers_have_diverged():
     task = krogh.TokenRegression.example()
 
@@ -149,4 +162,4 @@ def test_devices_are_not_compared():
     (cohort,) = krogh.sweep(trial_of(krogh.FullBatch(m=5)))
     device = jax.local_devices()[0]
     with pytest.raises(KroghError, match="there are no devices to compare"):
-        agreement(cohort, device, device)
+        bench(cohort, device, device)

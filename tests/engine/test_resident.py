@@ -14,8 +14,9 @@ import krogh
 from krogh.engine import resident, run_cohort
 from krogh.engine.checking import RUNNING, check_block, constants_of
 from krogh.engine.lane import Lane, Waiting
-from krogh.engine.memory import Plan
+from krogh.engine.memory import Plan, plan
 from krogh.engine.round import over_block, train_block
+from krogh.errors import KroghError
 from krogh.training.optimisers import Piecewise
 
 SOURCE = resident.source()
@@ -123,8 +124,8 @@ def test_two_halves_keep_what_single_precision_keeps():
 @pytest.mark.parametrize(
     ("other", "reason"),
     [
-        ({"task": krogh.Parity(129, 2)}, "no parity of at most 128 bits"),
-        ({"model": krogh.Mlp(385)}, "width at most 384"),
+        ({"task": krogh.Parity(320, 2)}, "no parity of at most 319 bits"),
+        ({"task": krogh.Parity(150, 2), "model": krogh.Mlp(3000)}, "need the registers of more than 8"),
         ({"model": krogh.power_mlp(8, 2)}, "no two-layer ReLU network"),
         ({"batch": 129}, "at most 128"),
         ({"regime": krogh.FullBatch(m=20)}, "not Online or Offline"),
@@ -135,6 +136,71 @@ def test_two_halves_keep_what_single_precision_keeps():
 def test_what_is_not_covered_says_why(other, reason):
     assert reason in str(resident.obstacle(trial(**other)))
     assert resident.obstacle(trial()) is None
+
+
+@pytest.mark.parametrize("n", [4, 30, 50, 100, 150, 300])
+@pytest.mark.parametrize("width", [4, 100, 384, 1000])
+@pytest.mark.parametrize(("batch", "loss"), [(1, "hinge"), (32, "hinge"), (128, "square")])
+def test_a_layout_has_room_for_every_neuron(n, width, batch, loss):
+    given = trial(n=n, model=krogh.Mlp(width), batch=batch, loss=loss)
+    found = resident.layout(given)
+    if found is None:
+        assert width == 1000 and n >= 150 and batch > 32
+        return
+    assert found.members * found.warps * found.deep * 16 >= width
+    assert 8 * found.tiles > n, "the bias is one more input"
+    registers = 4 * found.deep * found.tiles  # of a thread, for its weights alone
+    assert found.blocks * found.warps * 32 * registers <= resident.REGISTERS and registers < 255
+    assert found.warps <= resident.MOST_WARPS and found.members <= resident.MOST_MEMBERS
+
+
+class Gpu:
+    platform = "gpu"
+
+    def __init__(self, capability):
+        self.compute_capability = capability
+
+
+def test_clusters_need_a_newer_device(monkeypatch):
+    monkeypatch.setattr(resident, "_compiler", lambda: None)
+    narrow, wide = trial(), trial(n=50, model=krogh.Mlp(1000))
+    assert "compute capability 7.5; the kernel needs 8.0" in str(resident.missing(narrow, Gpu("7.5")))
+    assert resident.missing(narrow, Gpu("8.0")) is None
+    assert "needs 9.0" in str(resident.missing(wide, Gpu("8.0"))) and resident.missing(wide, Gpu("9.0")) is None
+
+
+class Doubled(krogh.Mlp):
+    """Predicts something else than what it inherits."""
+
+    def predict(self, params, x):
+        return 2 * super().predict(params, x)
+
+
+class Negated(krogh.Parity):
+    def truth(self, x, bits):
+        return -super().truth(x, bits)
+
+
+class Slow(krogh.Sgd):
+    """Moves by another rule."""
+
+
+def test_what_inherits_is_something_else():
+    """The kernel knows nothing of methods that a class of one's own has replaced."""
+    assert "no two-layer ReLU" in str(resident.obstacle(trial(model=Doubled(20))))
+    assert "no parity" in str(resident.obstacle(trial(task=Negated(10, 2))))
+    given = trial()
+    slow = krogh.Training(Slow(0.1), krogh.Online(16), krogh.Stopping(budget=400))
+    assert "not trained by SGD" in str(resident.obstacle(krogh.Trial(given.task, given.model, slow)))
+
+
+def test_who_asks_for_the_kernel_gets_it_or_an_error(monkeypatch):
+    monkeypatch.setenv(resident.PATH, "resident")
+    with pytest.raises(KroghError, match="cannot be used: no GPU"):
+        plan(trial(), 1, jax.local_devices()[0])
+    monkeypatch.setenv(resident.PATH, "residnet")
+    with pytest.raises(KroghError, match="did you mean 'resident'"):
+        plan(trial(), 1, jax.local_devices()[0])
 
 
 def test_a_cpu_is_not_asked(monkeypatch, capsys):
@@ -164,7 +230,7 @@ class Reference(resident.ResidentProgram):
 @pytest.fixture
 def visited(monkeypatch):
     """Records of a cohort on a lane whose program is the reference."""
-    monkeypatch.setattr(resident, "build", lambda template: None)
+    monkeypatch.setattr(resident, "build", lambda template, device: None)
 
     def run(cohort, slots=3):
         class ReferenceLane(Lane):
@@ -240,3 +306,18 @@ def test_kept_kernels_are_read_only_as_they_were_written(tmp_path):
     path.chmod(0o666)
     assert resident._read(path) is None, "anybody may have written it"
     resident._keep(None, b"nowhere")
+
+
+def test_where_nothing_can_be_compiled_one_line_says_so(monkeypatch, capsys):
+    def failing(template, device):
+        raise RuntimeError("NVRTC_ERROR_INVALID_OPTION\nwith details")
+
+    monkeypatch.setattr(resident, "_compiler", lambda: None)
+    monkeypatch.setattr(resident, "build", failing)
+    monkeypatch.setattr(resident, "_TRIED", {})
+    monkeypatch.setattr(resident, "_SAID", set())
+    device = Gpu("9.0")
+    device.local_hardware_id = 0
+    assert not resident.covers(trial(), device) and not resident.covers(trial(n=20), device)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "cannot be compiled (NVRTC_ERROR_INVALID_OPTION)" in said

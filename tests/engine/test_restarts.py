@@ -226,6 +226,7 @@ class Riser(Model):
         return cls(), krogh.Parity(n=5, k=2)
 
 
+@pytest.mark.slow
 def test_checks_in_a_row_are_counted_within_a_run():
     """Right at the last check of one run and at the first of the next: that is not twice in a row."""
     stopping = krogh.Stopping(budget=8, check_every=4, validation=8, restarts=3, consecutive=2)

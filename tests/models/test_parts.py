@@ -236,3 +236,23 @@ def test_products_hold_the_parity(k):
     blocks[:, 0] = 1.0
     out = DisjointPolyNet(k).predict({"w": jnp.asarray(blocks)}, jnp.asarray(CUBE))
     assert np.array_equal(out, CUBE[:, np.arange(k) * (8 // k)].prod(axis=1))
+
+
+def test_sparse_rows_are_uniform_subsets():
+    """Every row has s ones; of all pairs of places none is favoured; nothing else changes with it."""
+    task, dense, sparse = Parity(6, 2), Mlp(3000, output_bias=True), Mlp(3000, output_bias=True, sparsity=2)
+    drawn_dense, drawn_sparse = dense.init(KEY, task), sparse.init(KEY, task)
+    rows = np.asarray(drawn_sparse["W"])
+    assert set(np.unique(rows)) == {0.0, 1.0} and np.all(rows.sum(1) == 2)
+    counts = np.bincount((rows @ 2 ** np.arange(6)).astype(int), minlength=64)
+    pairs = [2**i + 2**j for i, j in itertools.combinations(range(6), 2)]
+    expected = 3000 / len(pairs)
+    assert np.sum((counts[pairs] - expected) ** 2 / expected) < 36.1  # chi-squared with 14 degrees of freedom, 0.1%
+    for name in ("b", "u", "c"):
+        np.testing.assert_array_equal(drawn_dense[name], drawn_sparse[name])
+
+
+@pytest.mark.parametrize("s", [-1, 7])
+def test_no_row_has_more_ones_than_places(s):
+    with pytest.raises(KroghError, match=f"sparsity={s}"):
+        Mlp(10, sparsity=s).check(Parity(6, 2))

@@ -13,7 +13,7 @@ import pytest
 from krogh.errors import KroghError
 from krogh.models import Mlp
 from krogh.tasks import Parity
-from krogh.training import Adam, Constant, Cosine, Piecewise, Sgd
+from krogh.training import Adam, BlockSgd, Constant, Cosine, Inverse, Phases, Piecewise, Sgd, Truncated
 from krogh.training.losses import square
 
 STEPS = 60
@@ -264,6 +264,67 @@ def test_the_one_step_schedule_of_theorem_5_5(start):
         assert np.allclose(np.asarray(found["b"])[place], start[0]["b"] - 0.5 * np.asarray(first["b"]), atol=1e-6)
 
 
+# What wraps an optimiser.
+
+
+def test_truncation_zeroes_small_entries_and_nothing_else(start):
+    first = gradient(start[0], start[1][0], start[2][0])
+    cut = float(np.median(np.abs(np.asarray(first["W"]))))
+    found = run_ours(Truncated(Sgd(0.1, decay=0.5), cut), *start)
+    for name, leaf in first.items():
+        g = np.asarray(leaf)
+        expected = 0.5 * start[0][name] - np.float32(0.1) * np.where(np.abs(g) > np.float32(cut), g, 0.0)
+        assert np.abs(np.asarray(found[name])[0] - expected).max() < 1e-6
+    assert distance(run_ours(Truncated(Adam(0.01), 0.0), *start), run_ours(Adam(0.01), *start)) < 1e-6
+
+
+def test_truncations_of_many_sizes_share_a_program(start):
+    sizes = [0.0, 0.05, 10.0]
+    many = run_many(stacked([Truncated(Sgd(0.1), size) for size in sizes]), *start)
+    for place, size in enumerate(sizes):
+        one = jax.tree.map(lambda leaf, at=place: np.asarray(leaf)[at], many)
+        assert distance(one, run_ours(Truncated(Sgd(0.1), size), *start)) < 1e-6
+    still = jax.tree.map(lambda leaf: np.asarray(leaf)[2, -1], many)
+    assert all(np.array_equal(still[name], start[0][name]) for name in still), "nothing exceeds 10"
+
+
+def test_phases_follow_one_another_each_with_its_own_steps_and_memory(start):
+    first, second, change = Sgd(0.1, schedule=Inverse()), Adam(0.01), 20
+    found = run_ours(Phases((first, second), (change,)), *start)
+    before = run_ours(first, *start)
+    assert distance(*(jax.tree.map(lambda leaf: np.asarray(leaf)[:change], run) for run in (found, before))) < 1e-6
+    params = jax.tree.map(lambda leaf: np.asarray(leaf)[change - 1], found)
+    x, y = (np.concatenate([part[change:], part[:change]]) for part in start[1:])
+    after = run_ours(second, params, x, y)
+    rest = STEPS - change
+    found, after = (
+        jax.tree.map(lambda leaf, at=at: np.asarray(leaf)[at], run)
+        for run, at in ((found, slice(change, None)), (after, slice(rest)))
+    )
+    assert distance(found, after) < 1e-6
+
+
+def test_inverse_steps_forget_the_start_and_average(start):
+    """θ ← (1 - 1/t)θ - ∇/(λt) is -1/λ times the mean of all gradients so far."""
+    assert np.allclose(factors(Inverse()), 1 / (T + 1))
+    forgetful = Sgd(2.0, decay=1.0, schedule=Inverse(), decay_schedule=Inverse())
+    found, params, total = run_ours(forgetful, *start), start[0], None
+    for place in range(3):
+        now = gradient(params, start[1][place], start[2][place])
+        total = now if total is None else jax.tree.map(lambda a, b: a + b, total, now)
+        params = jax.tree.map(lambda leaf, at=place: np.asarray(leaf)[at], found)
+        assert distance(params, jax.tree.map(lambda leaf, of=place + 1: -2.0 * leaf / of, total)) < 1e-5
+
+
+def test_layers_are_checked_inside():
+    for wrapped in (
+        Truncated(Sgd(0.1, layer_rate={"U": 1.0}), 0.1),
+        Phases((Sgd(0.1), Sgd(0.1, layer_rate={"U": 1.0})), (5,)),
+    ):
+        with pytest.raises(KroghError, match=r"layer 'U'.*known: W, b, u"):
+            wrapped.check({"W", "b", "u"})
+
+
 # Bad input.
 
 
@@ -290,6 +351,9 @@ def test_the_one_step_schedule_of_theorem_5_5(start):
         (lambda: Piecewise((2, 2), (1.0, 1.0, 1.0)), r"\[2, 2\]"),
         (lambda: Piecewise((5, 3), (1.0, 1.0, 1.0)), r"\[5, 3\]"),
         (lambda: Piecewise((1.5,), (1.0, 1.0)), r"int32 number; got \(1\.5,\)"),
+        (lambda: Truncated(Sgd(0.1), -1.0), "threshold=-1"),
+        (lambda: Phases((Sgd(0.1),), (5,)), r"one more than boundaries; got 1 and shape \(1,\)"),
+        (lambda: Phases((Sgd(0.1), Sgd(0.2)), (0,)), r"increase from 1 on; got \[0\]"),
         (lambda: Cosine(10, 10), "warmup=10.*horizon=10"),
         (lambda: Cosine(10, -1), "warmup=-1"),
         (lambda: Cosine(0), "horizon=0"),
@@ -298,3 +362,25 @@ def test_the_one_step_schedule_of_theorem_5_5(start):
 def test_bad_values_are_refused_with_what_was_given(build, echo):
     with pytest.raises(KroghError, match=echo):
         build()
+
+
+def test_block_rates_are_those_of_the_theorem():
+    """η_i = scale / ∏_{l≠i} ‖w_l‖_1, block by block; a block of zeros is divided by nowhere."""
+    rng = np.random.default_rng(0)
+    weights, gradient = (rng.normal(size=(3, 4)).astype(np.float32) for _ in range(2))
+    weights[1] = 0.0
+    weights[1, 0] = -2.0
+    moved, memory = BlockSgd(0.5).update({"w": jnp.asarray(gradient)}, (), {"w": jnp.asarray(weights)}, jnp.int32(7))
+    sizes = np.abs(weights).sum(axis=1)
+    for i in range(3):
+        rate = 0.5 / np.prod(np.delete(sizes, i))
+        np.testing.assert_allclose(moved["w"][i], weights[i] - rate * gradient[i], rtol=1e-6)
+    assert memory == () and BlockSgd(0.5).init({"w": jnp.asarray(weights)}) == ()
+
+
+def test_block_rates_are_for_one_parameter_and_not_negative():
+    BlockSgd(0.5).check({"w"})
+    with pytest.raises(KroghError, match="'w'; got"):
+        BlockSgd(0.5).check({"w", "b"})
+    with pytest.raises(KroghError, match="scale"):
+        BlockSgd(-1.0)

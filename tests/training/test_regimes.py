@@ -14,7 +14,7 @@ from scipy import stats
 
 from krogh.errors import KroghError
 from krogh.tasks import Parity
-from krogh.training import FullBatch, Offline, Online, Population
+from krogh.training import Epochs, FullBatch, Offline, Online, Population
 from krogh.training.regimes import shuffled
 
 KEY = jax.random.key(9)
@@ -323,3 +323,30 @@ def test_values_of_a_wrong_kind_are_refused(build, echo):
             build()
     finally:
         jaxtyping.config.update("jaxtyping_disable", False)
+
+
+# Epochs that end with a smaller batch.
+
+
+@pytest.mark.parametrize(("m", "batch"), [(10, 4), (12, 4), (3, 8), (1, 1)])
+def test_every_epoch_has_every_example_once_and_its_last_batch_is_what_is_left(m, batch):
+    regime = Epochs(m, batch)
+    per_epoch = -(-m // batch)
+    assert regime.steps(7) == 7 * per_epoch
+    chosen, present = regime.feed(Parity(n=4, k=2), KEY, jnp.int32(per_epoch), 3 * per_epoch)
+    orders = set()
+    for epoch in range(3):
+        steps = slice(epoch * per_epoch, (epoch + 1) * per_epoch)
+        seen = np.asarray(chosen)[steps][np.asarray(present)[steps]]
+        assert sorted(seen.tolist()) == list(range(m))
+        orders.add(tuple(seen.tolist()))
+    assert m < 10 or len(orders) == 3
+    sizes = np.asarray(present).sum(axis=1)[:per_epoch].tolist()
+    assert sizes == [batch] * (per_epoch - 1) + [m - batch * (per_epoch - 1)]
+
+
+def test_the_weights_of_a_smaller_batch_are_those_of_its_mean():
+    regime = Epochs(5, 4)
+    chosen, present = regime.feed(Parity(n=4, k=2), KEY, jnp.int32(1), 1)
+    raw, weight = regime.batch(Parity(n=4, k=2), jnp.arange(5), (chosen[0], present[0]))
+    assert np.asarray(weight).tolist() == [1.0, 0.0, 0.0, 0.0] and np.asarray(raw)[0] == np.asarray(chosen)[0, 0]

@@ -11,6 +11,7 @@
     compiling.py  programs, compiled ahead of time, kept on disk, released when nobody needs them
     lane.py       one device's slots: fill, advance, harvest, compact
     inheriting.py parents before children, and what they leave them
+    phases.py     trainings in phases, each a trial that begins where the last one ended
     outside.py    learners on the host, whose trials are like any other
     executor.py   workers that take lanes in turn, on every device
     records.py    what trials leave behind, as a table; `run`
@@ -19,7 +20,7 @@
 The engine knows trials, not experiments.
 """
 
-from krogh.engine.cohort import Trials, stack, sweep
+from krogh.engine.cohort import Trials, family, stack, sweep
 from krogh.engine.executor import run_cohort, run_cohorts
 from krogh.engine.inheriting import Weights
 from krogh.engine.lane import Usage
@@ -38,6 +39,7 @@ __all__ = [
     "Trials",
     "Usage",
     "Weights",
+    "family",
     "run",
     "run_cohort",
     "run_cohorts",

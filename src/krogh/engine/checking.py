@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from krogh.engine.round import GROUP, RUNNING, Constants, State, for_some, frozen, over_block
+from krogh.engine.round import GROUP, RUNNING, Constants, State, for_some, frozen, group_size, over_block
 from krogh.engine.trial import DATA, VALIDATION, Trial
 from krogh.models.base import Parameters
 from krogh.tasks.base import Raw
@@ -66,6 +66,23 @@ def all_errors(trial: Trial, params: Parameters) -> Float[Array, ""]:
     return jnp.sum(jax.lax.map(of_slice, whole_sample(trial)))
 
 
+def check_predictions(trials: Trial, params: Parameters, block: int, kept: int) -> tuple[Array, Array]:
+    """What the first `kept` trials of a block predict in the shapes and loops of a check: for the prefix [kept, prefix,
+    ...] and for the whole sample [kept, slices, width, ...], in which `kept` is at most the size of a group."""
+    group = group_size(block)
+
+    def of_prefix(trial: Trial, params: Parameters) -> Array:
+        return trial.model.predict(params, trial.task.decode(prefix_of(trial)).x)
+
+    def of_sample(trial: Trial, params: Parameters) -> Array:
+        raw = whole_sample(trial)[0]
+        return jax.lax.map(lambda part: trial.model.predict(params, trial.task.decode(part).x), raw)
+
+    some = jax.tree.map(lambda leaf: leaf[:group], (trials, params))
+    both = over_block(block)(of_prefix)(trials, params), over_block(group)(of_sample)(*some)
+    return jax.tree.map(lambda leaf: leaf[:kept], jax.lax.optimization_barrier(both))
+
+
 def allowed_errors(trial: Trial) -> Float[Array, ""]:
     """The largest sum of errors on the whole sample that still will do; a whole number of mistakes."""
     stopping = trial.training.stopping
@@ -84,11 +101,11 @@ def slice_by_slice(trial: Trial, block: int) -> bool:
 def constants_of(trial: Trial, block: int = SLICE) -> Constants:
     """The constants of a trial's rounds."""
     noise = trial.noise() if trial.model.noisy else jnp.zeros((), jnp.uint32)
-    examples = whole_sample(trial) if slice_by_slice(trial, block) else _prefix(trial)
+    examples = whole_sample(trial) if slice_by_slice(trial, block) else prefix_of(trial)
     return Constants(trial.key(DATA), examples, allowed_errors(trial), noise)
 
 
-def _prefix(trial: Trial) -> Raw:
+def prefix_of(trial: Trial) -> Raw:
     """A few examples of the validation sample, none of them twice: a repeated one would count its error twice."""
     stopping = trial.training.stopping
     if stopping.validation != EXACT:

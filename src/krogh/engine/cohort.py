@@ -17,7 +17,7 @@ import numpy as np
 
 from krogh.engine.start import Inherited
 from krogh.engine.trial import Trial
-from krogh.errors import require
+from krogh.errors import require, unknown
 from krogh.values import columns, digest, plain, replaced, shown, structure_of, text_of
 
 
@@ -84,6 +84,10 @@ class Trials:
         clash = sorted(set(labels) & set(columns(self.template)))
         require(not clash, f"a label may not be called like a field of the trial; got {', '.join(clash)}")
         return Trials(self.template, self._stacked, self.count, {**self.labels, **labels})
+
+    def seeded(self, seeds: Iterable[int], also: Sequence[str] = ()) -> Trials:
+        """Every one of these trials with every seed, which is also the value of the fields `also` (dotted paths)."""
+        return _with_seeds(self, seeds, also)
 
     def parents(self) -> Trials:
         """The trials whose weights these begin with, in the same order."""
@@ -186,7 +190,15 @@ def sweep(
     return cohorts if seeds is None else [_with_seeds(cohort, seeds) for cohort in cohorts]
 
 
-def _with_seeds(cohort: Trials, seeds: Iterable[int]) -> Trials:
+def family(trial: Trial, seeds: Iterable[int]) -> Trials:
+    """The trial with each of the seeds, and the trials that it descends from with the same ones."""
+    numbers = np.asarray(list(seeds), np.uint32)
+    paths = _leaf_paths(trial)
+    stacked = {place: numbers for place, path in enumerate(paths) if path.rpartition(".")[2] == "seed"}
+    return Trials(trial, stacked, len(numbers))
+
+
+def _with_seeds(cohort: Trials, seeds: Iterable[int], also: Sequence[str] = ()) -> Trials:
     given = seeds if isinstance(seeds, range) else list(seeds)
     ends = (*given[:1], *given[-1:]) if isinstance(given, range) else given  # a range may be too long to write out
     inside = len(ends) and all(isinstance(seed, int | np.integer) and 0 <= seed < 2**32 for seed in ends)
@@ -194,7 +206,11 @@ def _with_seeds(cohort: Trials, seeds: Iterable[int]) -> Trials:
     numbers = np.asarray(given, np.uint32)
     count = len(cohort) * len(numbers)
     stacked = {place: np.repeat(array, len(numbers), axis=0) for place, array in cohort._stacked.items()}
-    for place, path in enumerate(_leaf_paths(cohort.template)):
-        if path == "seed":
+    paths = _leaf_paths(cohort.template)
+    for path in also:
+        if path not in paths:
+            raise unknown("field of the trial", path, paths)
+    for place, path in enumerate(paths):
+        if path == "seed" or path in also:
             stacked[place] = np.tile(numbers, len(cohort))
     return Trials(cohort.template, stacked, count, cohort.labels)

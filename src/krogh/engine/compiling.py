@@ -14,10 +14,12 @@ has given JAX a folder already uses that one as it is.
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import hashlib
+import math
 import os
 import platform
+import re
 import sys
 import threading
 import time
@@ -26,7 +28,7 @@ from collections import OrderedDict
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import jax
 import numpy as np
@@ -36,6 +38,9 @@ from krogh.engine.memory import Plan
 from krogh.engine.resident import ResidentProgram
 from krogh.engine.shapes import program_key
 from krogh.engine.trial import Trial
+from krogh.files import cache_folder
+from krogh.models.two_layer import LONGEST_SUM
+from krogh.values import handing, shared_of
 
 # XLA merges two products that share a factor, with a concatenation of the other factors in front, and the kernel that
 # it writes for that may be wrong (jaxlib 0.11.2: benchmarks/wrong_fusion.py): so products are left as they are.
@@ -46,6 +51,14 @@ UNTUNED: Any = TUNED | {"xla_gpu_autotune_level": 0}
 # A kernel for each of an unrolled recurrence's products takes minutes to write, a call of the library nothing.
 LIBRARY: Any = UNTUNED | {"xla_gpu_enable_triton_gemm": False}
 TUNED_BLOCK = 1024
+# A part of a product's sum is shared out along one dimension if that makes 16 tasks of 40,000 cycles by Eigen's
+# reckoning, 16 multiplications a cycle; 4 where a dimension is narrower than its kernel.
+LARGE_PART, NARROW, LARGE_NARROW_PART = 1 << 23, 32, 1 << 21
+PART = 320  # the most terms of a sum that Eigen takes at once
+_SHAPE = re.compile(r"%([\w.-]+) = \w+\[([\d,]*)\]")
+_COMPUTATION = re.compile(r"(?:ENTRY )?%([\w.-]+) \(")
+_LIBRARY = re.compile(r"calls=%([\w.-]+).*__ynn_fusion")
+_PRODUCT = re.compile(r" = \w+\[([\d,]*)\]\S* dot\(%([\w.-]+),.*lhs_contracting_dims=\{([\d,]*)\}")
 RECENT = 16  # programs kept for a second run of the same structure
 FORGET_EVERY = 32  # programs; of each JAX keeps some 0.7 MiB in its caches
 LARGEST = 1 << 30  # bytes; JAX's own limit needs another package
@@ -54,6 +67,7 @@ _SETTLED = 60.0  # seconds after which nobody is writing an entry any more
 
 _LOCK = threading.Lock()
 _PROGRAMS: WeakValueDictionary[Any, Future[Any]] = WeakValueDictionary()
+_TURNS: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 _RECENT: OrderedDict[Any, Future[Any]] = OrderedDict()
 _WORKERS: list[ThreadPoolExecutor] = []
 _ASKED = 0
@@ -63,7 +77,7 @@ def request_program(template: Trial, plan: Plan, device: Any) -> tuple[Future[An
     """The program for `plan` as a future, which the caller holds as long as it may need it again, and whether it is
     compiled for this request."""
     global _ASKED
-    key = (program_key(template), plan, device)
+    key = (program_key(template), plan, device, getattr(jax.config, "jax_default_matmul_precision", None))
     with _LOCK:
         wanted = _PROGRAMS.get(key)
         first = wanted is None or (wanted.done() and wanted.exception() is not None)
@@ -105,8 +119,17 @@ def _compile(template: Trial, plan: Plan, device: Any) -> Any:
     empty = jax.eval_shape(lambda: program.empty_states(template, plan.slots))
     states = jax.tree.map(lambda leaf: shaped(leaf.shape, leaf.dtype), empty)
     fresh, number = shaped((plan.slots,), np.bool_), shaped((), np.int32)
-    advance = functools.partial(program.advance, block=plan.block)
-    lowered = jax.jit(advance, donate_argnums=1).lower(trials, states, fresh, number, number)
+    shared = {
+        checksum: {name: shaped(array.shape, array.dtype) for name, array in found.arrays.items()}
+        for checksum, found in shared_of(template).items()
+    }
+
+    def advance(trials: Any, states: Any, fresh: Any, rounds: Any, blocks: Any, *handed: Any) -> Any:
+        with handing(*handed) if handed else contextlib.nullcontext():
+            return program.advance(trials, states, fresh, rounds, blocks, block=plan.block)
+
+    arguments = (trials, states, fresh, number, number, *([shared] if shared else []))
+    lowered = jax.jit(advance, donate_argnums=1).lower(*arguments)
     return lowered.compile(compiler_options=compiler_options(template, plan, device))
 
 
@@ -119,12 +142,46 @@ def compiler_options(template: Trial, plan: Plan, device: Any) -> dict[str, Any]
     return LIBRARY if template.model.library_products else UNTUNED
 
 
+def takes_turns(program: Any, device: Any) -> bool:
+    """Whether no other program may run on a CPU while this one does."""
+    with _LOCK:
+        if program not in _TURNS:
+            _TURNS[program] = device.platform == "cpu" and bool(long_sums(program.as_text()))
+        return _TURNS[program]
+
+
+def long_sums(compiled: str) -> list[str]:
+    """The products of a CPU's compiled program, as text, that may come out wrong when the pool's threads are all busy.
+
+    These are Eigen's (YNNPACK's are fusions of their own), sums of more than `LONGEST_SUM` terms, and large enough for
+    each of two threads to have eight shares of them: see benchmarks/full_queue.py.
+    """
+    shapes = {name: _numbers(shape) for name, shape in _SHAPE.findall(compiled)}
+    elsewhere = set(_LIBRARY.findall(compiled))
+    found, computation = [], ""
+    for line in compiled.splitlines():
+        if opening := _COMPUTATION.match(line):
+            computation = opening.group(1)
+        elif (product := _PRODUCT.search(line)) and computation not in elsewhere:
+            result, left, dimensions = product.groups()
+            terms = math.prod(shapes[left][place] for place in _numbers(dimensions))
+            matrix = _numbers(result)[-2:]
+            large = LARGE_PART if min(matrix, default=0) >= NARROW else LARGE_NARROW_PART
+            if terms > LONGEST_SUM and len(matrix) == 2 and math.prod(matrix) * min(terms, PART) >= large:
+                found.append(line.strip())
+    return found
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",") if number]
+
+
 # --- programs on disk ---------------------------------------------------------------------------------------------
 
 
 def keep_programs() -> Path | None:
     """Let JAX read and write programs on disk from now on; the folder, or None if nothing is kept."""
-    chosen = _chosen_folder()
+    chosen = cache_folder()
     if chosen is None or getattr(jax.config, "jax_compilation_cache_dir", None) is not None:
         return None
     folder = chosen / f"programs-{_machine()}"
@@ -142,20 +199,8 @@ def keep_programs() -> Path | None:
 
 def kernel_folder() -> Path | None:
     """Where compiled kernels are kept; None for nowhere."""
-    chosen = _chosen_folder()
+    chosen = cache_folder()
     return None if chosen is None else chosen / "kernels"
-
-
-def _chosen_folder() -> Path | None:
-    """As the environment says; None for nowhere."""
-    given = os.environ.get("KROGH_CACHE", "")
-    if given:
-        return None if given.lower() == "off" else Path(given).expanduser().absolute()
-    user = os.environ.get("XDG_CACHE_HOME", "")
-    try:
-        return (Path(user) if os.path.isabs(user) else Path.home() / ".cache") / "krogh"
-    except RuntimeError:  # nobody's home
-        return None
 
 
 def _machine() -> str:

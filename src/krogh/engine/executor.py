@@ -42,17 +42,37 @@ _OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "Out of memory", "out of memory")
 _ADDING = threading.Lock()
 
 
+@dataclass(frozen=True)
+class Host:
+    """The cores beside an accelerator: where outside learners learn, one on each."""
+
+    platform: str = "host"
+
+
+HOST = Host()
+
+
+def cores_here() -> int:
+    """How many cores this process may use."""
+    return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
+
+
 def lanes_here() -> list[Any]:
     """One entry per worker: the device it uses."""
     devices = jax.local_devices()
     if devices[0].platform == "cpu" and len(devices) == 1:
-        return devices * max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
+        return devices * cores_here()
     return [device for device in devices for _ in range(LANES_PER_GPU if device.platform != "cpu" else 1)]
 
 
-def _lanes_for(count: int, place: int) -> list[Any]:
-    """The devices among which a cohort is shared: all, or, for few trials, one, the devices taking turns."""
+def _lanes_for(count: int, place: int, outside: bool) -> list[Any]:
+    """The devices among which a cohort is shared: all, or, for few trials, one, the devices taking turns.
+
+    Outside learners leave accelerators alone. Without one, a core's worker takes whatever comes.
+    """
     lanes = lanes_here()
+    if outside and lanes[0].platform != "cpu":
+        return [HOST] * min(count, cores_here())
     few = 1 if lanes[0].platform == "cpu" else ONE_LANE
     devices = list(dict.fromkeys(lanes))
     return [devices[place % len(devices)]] if count <= few else lanes
@@ -186,7 +206,7 @@ def _workers(work: Sequence[_Work]) -> list[Any]:
     """The device of each worker: as many as there are lanes for it to take."""
     left = Counter(item.device for item in work)
     workers = []
-    for device in lanes_here():
+    for device in [*lanes_here(), *[HOST] * cores_here()]:
         if left[device]:
             workers.append(device)
             left[device] -= 1
@@ -251,7 +271,8 @@ def _run_together(
     programs: dict[Any, set[Future[Any]]] = {}
     for place, cohort, wanted, keep_weights in cohorts:
         count = wanted.expected if isinstance(wanted, Waiting) else len(wanted)
-        devices = _lanes_for(count, place) if count else []
+        outside = isinstance(cohort.template.model, Learner)
+        devices = _lanes_for(count, place, outside) if count else []
         # A CPU's lane trains its slots one after the other: handing out half shares keeps the lanes level.
         shares = len(devices) * (2 if devices and devices[0].platform == "cpu" else 1)
         waiting = wanted if isinstance(wanted, Waiting) else Waiting(np.asarray(wanted), shares)

@@ -115,7 +115,8 @@ def resolve_start(start: Inherited, weights_of: WeightsOf) -> Given:
     mask = {} if start.pruning is None else start.pruning.masks(then)
     if start.weights == REDRAWN:
         return Given({}, mask)
-    return Given(then if start.weights == KEPT else _weights_at(parent, 0, weights_of), mask)
+    begun = then if start.weights == KEPT else _weights_at(parent, 0, weights_of)
+    return Given({name: begun[name] for name in start.arrays or begun}, mask)
 
 
 def _weights_at(trial: Trial, step: int, weights_of: WeightsOf) -> Named:

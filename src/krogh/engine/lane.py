@@ -22,11 +22,11 @@ import numpy as np
 from krogh.engine import program
 from krogh.engine.checking import CONVERGED, DIVERGED, EMPTY, FAILED, RUNNING
 from krogh.engine.cohort import Trials
-from krogh.engine.compiling import TUNED_BLOCK, request_program
+from krogh.engine.compiling import TUNED_BLOCK, request_program, takes_turns
 from krogh.engine.memory import Plan
 from krogh.engine.round import State
 from krogh.engine.trial import Trial
-from krogh.training.regimes import Population
+from krogh.values import shared_of
 
 PATHS = ("xla", "resident", "host")
 """What trains a trial: a program of XLA's, the resident kernel, or a learner on the host."""
@@ -125,13 +125,12 @@ class Usage:
 
 _PERMUTE = jax.jit(program.permute)
 
-# Two lanes of a CPU that train on a whole population at the same time disturb each other: eight equal trials of A_5 had
-# seven different results, and one after the other they are three times faster. Why is not known (jaxlib 0.10.2); the
-# sequence models that draw or keep a sample agree bit for bit.
+# A large product of a long sum may come out wrong on a CPU while another lane keeps the threads busy (see
+# docs/determinism.md): programs that have one take turns.
 _ONE_AT_A_TIME = threading.Lock()
 
 
-@dataclass
+@dataclass(eq=False)  # a lane is itself alone, whatever it holds
 class Lane:
     """The slots of one device, for one cohort."""
 
@@ -151,6 +150,7 @@ class Lane:
     def _open(self, plan: Plan) -> None:
         self.plan = plan
         self._advance = self._request(plan).result()
+        self._alone = takes_turns(self._advance, self.device)
         if (rung := self._rung()) is not None:  # ready by the time the last trials need it
             self._request(rung)
         self._positions = np.full(plan.slots, -1, np.int64)
@@ -159,6 +159,8 @@ class Lane:
         blank = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), states)
         self._states: State = self._put(blank._replace(status=np.full(plan.slots, EMPTY, np.int32)))
         self._trials = self._placed()
+        shared = {checksum: found.on(self.device) for checksum, found in shared_of(self.cohort.template).items()}
+        self._handed = (shared,) if shared else ()
 
     def _put(self, tree: Any) -> Any:
         return jax.device_put(tree, self.device)
@@ -224,10 +226,14 @@ class Lane:
         if rounds is not None:
             self._rounds = rounds
         begun = time.perf_counter()
-        alone = self.device.platform == "cpu" and isinstance(self.cohort.template.training.regime, Population)
-        with _ONE_AT_A_TIME if alone else contextlib.nullcontext():
+        with _ONE_AT_A_TIME if self._alone else contextlib.nullcontext():
             self._states, executed = self._advance(
-                self._trials, self._states, self._put(self._fresh), np.int32(self._rounds), np.int32(blocks)
+                self._trials,
+                self._states,
+                self._put(self._fresh),
+                np.int32(self._rounds),
+                np.int32(blocks),
+                *self._handed,
             )
             status = np.asarray(self._states.status)
         self._fresh = np.zeros(self.plan.slots, bool)
@@ -238,6 +244,20 @@ class Lane:
         finished = self._harvest(ended) if len(ended) else None
         self._plan_rounds(elapsed)
         return finished
+
+    @property
+    def trials(self) -> Trial:
+        """The trials of all slots, stacked."""
+        return self._trials
+
+    @property
+    def states(self) -> State:
+        """Where the trials of all slots stand."""
+        return self._states
+
+    def place(self, weights: dict[str, np.ndarray]) -> None:
+        """Let the trials of all slots go on from these weights [slots, ...]."""
+        self._states = self._states._replace(params=self._put(weights))
 
     def weights(self) -> dict[int, dict[str, np.ndarray]]:
         """The present weights of the trials in flight, by position."""

@@ -75,12 +75,12 @@ def plan(trial: Trial, count: int, device: Any, limit: int | None = None) -> Pla
     """How many slots a lane on `device` has for `count` trials, within `limit` bytes if given."""
     size = footprint(trial)
     room = limit if limit is not None else available(device)
+    if resident.covers(trial, device):
+        return Plan(resident.slots(count, room // max(1, size.state)), 1, resident=True)
     if device.platform == "cpu":
         # Whatever the count: empty slots cost nothing, and one structure then has one program.
         slots = min(CPU_SLOTS, (room - size.work) // max(1, size.state))
         return Plan(int(max(1, slots)), 1)
-    if resident.covers(trial, device):
-        return Plan(resident.slots(count, room // max(1, size.state)), 1, resident=True)
     block = _power_of_two_below(min(GPU_BLOCK, room // (size.work + GPU_BLOCKS * size.state)))
     # Fewer slots than trials, so that finished trials are replaced and do not run on; but not so few that the device
     # waits for launches: a step of a hundred small networks takes it about as long as a step of one. Of large ones a

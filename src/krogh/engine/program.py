@@ -58,7 +58,7 @@ def snapped(trial: Trial, state: State) -> State:
 
 def probed(trial: Trial, state: State) -> State:
     """The state with a row of the trial's curve written."""
-    moment = trial.moment(state.params, trial.initial_params(), state.loss, state.step)
+    moment = trial.moment(state.params, trial.initial_params(), state.loss, state.step, state.sample)
     row = jnp.concatenate([probe.measure(moment) for probe in trial.probes])
     return state._replace(curve=state.curve.at[trial.row(state.step)].set(row, mode="drop"))
 

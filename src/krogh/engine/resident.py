@@ -1,10 +1,11 @@
 """Small two-layer networks on a GPU: a kernel keeps a trial's weights in registers between two looks from the host.
 
 Through XLA, weights, batch and activations pass through memory several times in every step. The kernel
-(`kernels/two_layer.cu`) gives each trial a block of threads, which trains it, checks it by the same rule as
-`krogh.engine.checking`, and ends it: no trial waits for another. Examples are those of the other path, bit for bit, and
-weights agree as well as two orders of summation in float32 do. Probes and snapshots are taken by an XLA program between
-visits of the kernel. `obstacle` says what a trial would need to be trained so; everything else goes through XLA.
+(`kernels/two_layer.cu`) gives each trial a block of threads, or a cluster of blocks, which trains it, checks it by the
+same rule as `krogh.engine.checking`, and ends it: no trial waits for another. Examples are those of the other path, bit
+for bit, and weights agree as well as two orders of summation in float32 do. Probes and snapshots are taken by an XLA
+program between visits of the kernel. `obstacle` says what a trial would need to be trained so; everything else goes
+through XLA.
 
 The kernel is compiled when a structure is first met, by NVRTC through the package cuda-core (extra `cuda`), and kept on
 disk beside JAX's programs. Hyperparameters are data.
@@ -21,7 +22,7 @@ import sys
 import threading
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,54 +34,87 @@ from krogh.engine.checking import RUNNING, allowed_errors, likely_errors
 from krogh.engine.round import State, frozen
 from krogh.engine.trial import DATA, VALIDATION, Trial
 from krogh.errors import require, unknown
+from krogh.models.base import Learner
 from krogh.models.two_layer import Mlp
-from krogh.tasks.bits import support_mask, words
-from krogh.tasks.parity import AbstractParity
+from krogh.tasks.bits import SHUFFLE_ROUNDS, support_mask, words
+from krogh.tasks.parity import DisjointParity, Parity, ParityControl
 from krogh.training.optimisers import Constant, Sgd
-from krogh.training.regimes import SHUFFLE_ROUNDS, Offline, Online
-from krogh.training.stopping import EXACT
+from krogh.training.regimes import Offline, Online
+from krogh.training.stopping import EXACT, Stopping
+from krogh.training.training import Training
 
 PATH, CHOICES = "KROGH_PATH", ("xla", "resident")
 """The environment's choice: the reference for all, or an error where the kernel cannot be used."""
+TASKS = (Parity, DisjointParity, ParityControl)
 LOSSES = ("hinge", "square", "logistic", "correlation")
-WIDEST, MOST_INPUTS, LARGEST_BATCH = 384, 128, 128
+MOST_INPUTS, LARGEST_BATCH = 319, 128
 LAYERS = ("W", "b", "u", "c")
 STATE = ("step", "status", "streak", "reached", "error", "loss")
-REGISTERS, MOST_BLOCKS, SHARED_BYTES = 65_536, 16, 40_000
+REGISTERS, MOST_BLOCKS, MOST_WARPS, SHARED_BYTES = 65_536, 16, 24, 40_000
+MOST_MEMBERS = 8  # blocks of a cluster that every device with clusters takes
 SLOTS = 16_384  # many more than are trained at once (some 400): the others are in line, and the host has time to look
-CAPABILITY = (8, 0)  # the first with mma.m16n8k16
+CAPABILITY, CLUSTERS = (8, 0), (9, 0)  # the first with mma.m16n8k16, and with clusters of blocks
 PROBED_AT_ONCE = 64
 MOST_STEPS = 1 << 30
 FACTOR_BYTES = 256 << 20  # of a schedule's factors, one pair for each slot and step of a visit
 
 _SAID: set[str] = set()
-_BUILDING = threading.Lock()
+_TRIED: dict[int, str | None] = {}
 
 
 def obstacle(trial: Trial) -> str | None:
-    """Why the kernel cannot train trials of this structure; None if it can."""
-    task, model, training = trial.task, trial.model, trial.training
+    """Why the kernel cannot train trials of this structure; None if it can.
+
+    Classes count exactly: one that inherits from these may draw, predict or move otherwise.
+    """
+    task: Any = trial.task
+    model, training = trial.model, trial.training
     stopping, regime = training.stopping, training.regime
-    if not isinstance(task, AbstractParity) or task.n > MOST_INPUTS:
+    if type(task) not in TASKS or task.n > MOST_INPUTS:
         return f"its task is no parity of at most {MOST_INPUTS} bits"
-    if not isinstance(model, Mlp) or model.activation != "relu" or model.width > WIDEST:
-        return f"its model is no two-layer ReLU network of width at most {WIDEST}"
-    if not isinstance(training.optimiser, Sgd) or training.loss not in LOSSES or training.penalty is not None:
+    if type(model) is not Mlp or model.activation != "relu":
+        return "its model is no two-layer ReLU network"
+    if type(training.optimiser) is not Sgd or training.loss not in LOSSES or training.penalty is not None:
         return f"it is not trained by SGD on one of the losses {', '.join(LOSSES)} without penalty"
-    if not isinstance(regime, Online | Offline) or regime.batch_size > LARGEST_BATCH:
+    if type(regime) not in (Online, Offline) or regime.batch_size > LARGEST_BATCH:  # type: ignore[attr-defined]
         return f"its regime is not Online or Offline with batches of at most {LARGEST_BATCH}"
+    if type(training) is not Training or type(stopping) is not Stopping:
+        return "its training or its stopping rule is of another class"
     if stopping.restarts > 1 or trial.start.masks():
         return "it begins again, or has weights that stay zero"
+    if layout(trial) is None:
+        return (
+            f"{model.width} neurons of {task.n} inputs need the registers of more than {MOST_MEMBERS} multiprocessors"
+        )
     return None
 
 
-def missing(device: Any) -> str | None:
-    """What this machine lacks for the kernel; None if nothing."""
+def _needed(trial: Trial) -> tuple[int, int]:
+    """The compute capability that the kernel of a structure needs."""
+    shape = layout(trial)
+    return CAPABILITY if shape is None or shape.members == 1 else CLUSTERS
+
+
+def path_in_words(trial: Trial) -> str:
+    """What trains trials of this structure, and why."""
+    if isinstance(trial.model, Learner):
+        return "the host (its model learns outside the engine)"
+    hindrance = obstacle(trial)
+    if hindrance is not None:
+        return f"XLA ({hindrance})"
+    needed = _needed(trial)
+    return f"the resident kernel on a GPU of capability {needed[0]}.{needed[1]} or more, XLA otherwise"
+
+
+def missing(trial: Trial, device: Any) -> str | None:
+    """What this machine lacks for the kernel of a structure; None if nothing."""
     if device.platform != "gpu":
         return "no GPU"
     capability = tuple(int(part) for part in str(getattr(device, "compute_capability", "0.0")).split("."))
-    if capability < CAPABILITY:
-        return f"the GPU has compute capability {'.'.join(map(str, capability))}; the kernel needs 8.0"
+    needed = _needed(trial)
+    if capability < needed:
+        has, needs = (".".join(map(str, version)) for version in (capability, needed))
+        return f"the GPU has compute capability {has}; the kernel needs {needs}"
     return _compiler()
 
 
@@ -100,23 +134,32 @@ def covers(trial: Trial, device: Any) -> bool:
         raise unknown("path", chosen, CHOICES)
     hindrance = obstacle(trial)
     if chosen == "resident":
-        problem = hindrance or missing(device)
+        problem = hindrance or missing(trial, device)
         require(problem is None, f"the resident kernel was asked for ({PATH}=resident), but cannot be used: {problem}")
     if chosen == "xla" or device.platform != "gpu" or hindrance is not None:
         return False
-    lacking = missing(device) or _unbuildable(trial)
+    lacking = missing(trial, device) or _unbuildable(device)
     if lacking is not None and lacking not in _SAID:
         _SAID.add(lacking)
         print(f"krogh: small networks are trained through XLA: {lacking}", file=sys.stderr)
     return lacking is None
 
 
-def _unbuildable(trial: Trial) -> str | None:
-    try:
-        build(trial)
-    except Exception as cause:
-        return f"the kernel cannot be compiled ({str(cause).splitlines()[0] if str(cause) else cause!r})"
-    return None
+def _unbuildable(device: Any) -> str | None:
+    """Why kernels cannot be compiled here, tried once with a small one; None if they can."""
+    number = device.local_hardware_id
+    if number not in _TRIED:
+        try:
+            build(_small(), device)
+            _TRIED[number] = None
+        except Exception as cause:
+            said = str(cause).splitlines()[0] if str(cause) else repr(cause)
+            _TRIED[number] = f"the kernel cannot be compiled ({said})"
+    return _TRIED[number]
+
+
+def _small() -> Trial:
+    return Trial(Parity(4, 2), Mlp(4), Training(Sgd(0.1), Online(1), Stopping(budget=10, validation=EXACT)))
 
 
 def slots(count: int, room: int) -> int:
@@ -128,6 +171,46 @@ def slots(count: int, room: int) -> int:
 # --- the kernel ---------------------------------------------------------------------------------------------------
 
 
+class Layout(NamedTuple):
+    """How a trial lies in registers: `members` blocks of `warps` warps, each with `deep` times 16 neurons."""
+
+    words: int  # that hold a sample's inputs and the bias
+    tiles: int  # of 8 inputs
+    deep: int
+    members: int
+    warps: int
+    blocks: int  # on one multiprocessor at a time
+
+
+def layout(trial: Trial) -> Layout | None:
+    """The layout with the fewest blocks for a trial; None if its weights do not fit into the most.
+
+    A thread holds 4·deep·tiles weights and some 80 numbers beside them. Smaller blocks, several of them on a
+    multiprocessor, were tried for clusters, and are slower.
+    """
+    task: Any = trial.task
+    model: Any = trial.model
+    regime: Any = trial.training.regime
+    held = task.n // 32 + 1
+    in_last = task.n - 32 * (held - 1) + 1
+    tiles = 4 * (held - 1) + min(4, 2 * -(-in_last // 8))
+    pieces = -(-regime.batch_size // 32) * _parts(trial)
+    deep = 2 if model.width > 16 and tiles <= 8 and pieces == 1 else 1
+    registers = 4 * deep * tiles + 16 * deep + 8 * deep * pieces + 56
+    at_once = REGISTERS // (32 * min(registers, 255))  # warps for which a multiprocessor has registers
+    in_all = -(-model.width // (16 * deep))
+    for members in range(1, MOST_MEMBERS + 1):
+        warps = -(-in_all // members)
+        if warps <= min(at_once, MOST_WARPS):
+            return Layout(held, tiles, deep, members, warps, min(MOST_BLOCKS, at_once // warps))
+    return None
+
+
+def _parts(trial: Trial) -> int:
+    """Of the slope of a loss, in half precision."""
+    return 1 if trial.training.loss in ("hinge", "correlation") else 2
+
+
 def constants(trial: Trial) -> dict[str, int]:
     """The kernel's compile-time constants for a structure."""
     task: Any = trial.task
@@ -136,31 +219,25 @@ def constants(trial: Trial) -> dict[str, int]:
     regime: Any = training.regime
     optimiser: Any = training.optimiser
     stopping = training.stopping
-    n, width, batch, every = task.n, model.width, regime.batch_size, stopping.check_every
-    held = n // 32 + 1  # words that hold the inputs and the bias
-    in_last = n - 32 * (held - 1) + 1
-    tiles = 4 * (held - 1) + min(4, 2 * -(-in_last // 8))
-    groups = -(-batch // 32)
-    parts = 1 if training.loss in ("hinge", "correlation") else 2
-    deep = 2 if width > 16 and tiles <= 8 and groups * parts == 1 else 1
-    warps = -(-width // (16 * deep))
-    rows = -(-tiles // 4)
-    registers = 4 * deep * tiles + 16 * deep + 8 * deep * groups * parts + 56
-    step_bytes = groups * (128 * held + 128 * rows + 4)
+    shape = layout(trial)
+    assert shape is not None
+    groups, rows = -(-regime.batch_size // 32), -(-shape.tiles // 4)
+    step_bytes = groups * (128 * shape.words + 128 * rows + 4)
     size = stopping.size(task)
     return {
-        "N": n,
-        "NW": held,
-        "NWR": words(n),
-        "TILES": tiles,
-        "MT": deep,
-        "WARPS": warps,
-        "BLOCKS": max(1, min(MOST_BLOCKS, REGISTERS // (32 * warps * min(registers, 255)))),
-        "WIDTH": width,
-        "BATCH": batch,
+        "N": task.n,
+        "NW": shape.words,
+        "NWR": words(task.n),
+        "TILES": shape.tiles,
+        "MT": shape.deep,
+        "MEMBERS": shape.members,
+        "WARPS": shape.warps,
+        "BLOCKS": shape.blocks,
+        "WIDTH": model.width,
+        "BATCH": regime.batch_size,
         "GROUPS": groups,
-        "EVERY": every,
-        "CHUNK": max(1, min(every, SHARED_BYTES // step_bytes)),
+        "EVERY": stopping.check_every,
+        "CHUNK": max(1, min(stopping.check_every, SHARED_BYTES // step_bytes)),
         "LOSS": LOSSES.index(training.loss),
         "OFFLINE": int(isinstance(regime, Offline)),
         "SHUFFLE": SHUFFLE_ROUNDS,
@@ -179,29 +256,28 @@ def source() -> str:
     return resources.files("krogh.engine").joinpath("kernels", "two_layer.cu").read_text(encoding="utf-8")
 
 
-def build(trial: Trial) -> Any:
-    """The compiled kernel of a structure."""
-    return _built(tuple(constants(trial).items()))
+def build(trial: Trial, device: Any) -> Any:
+    """The compiled kernel of a structure, loaded on a device."""
+    return _built(tuple(constants(trial).items()), device.local_hardware_id)
 
 
 @functools.cache
-def _built(macros: tuple[tuple[str, int], ...]) -> Any:
+def _built(macros: tuple[tuple[str, int], ...], number: int) -> Any:
     from cuda.core import Device, ObjectCode, Program, ProgramOptions
 
-    with _BUILDING:
-        device = Device()
-        device.set_current()
-        architecture = "sm_{}{}".format(*device.compute_capability)
-        text = source()
-        kept = _kept_at(text, macros, architecture)
-        code = _read(kept)
-        if code is None:
-            options = ProgramOptions(
-                arch=architecture, std="c++17", define_macro=[(name, str(value)) for name, value in macros]
-            )
-            code = Program(text, "c++", options).compile("cubin").code
-            _keep(kept, code)
-        return ObjectCode.from_cubin(code).get_kernel("train")
+    device = Device(number)
+    device.set_current()
+    architecture = "sm_{}{}".format(*device.compute_capability)
+    text = source()
+    kept = _kept_at(text, macros, architecture)
+    code = _read(kept)
+    if code is None:
+        options = ProgramOptions(
+            arch=architecture, std="c++17", define_macro=[(name, str(value)) for name, value in macros]
+        )
+        code = Program(text, "c++", options).compile("cubin").code
+        _keep(kept, code)
+    return ObjectCode.from_cubin(code).get_kernel("train")
 
 
 def _kept_at(text: str, macros: tuple[tuple[str, int], ...], architecture: str) -> Path | None:
@@ -306,17 +382,28 @@ class ResidentProgram:
 
     def __init__(self, template: Trial, slots: int, device: Any):
         self.template, self.slots, self.device = template, slots, device
-        self.kernel, self.constants = build(template), constants(template)
+        self.kernel, self.constants = build(template, device), constants(template)
         every = template.training.stopping.check_every
         self.watched = bool(template.probes or template.snapshots)
         self.horizon = MOST_STEPS
         if self.constants["SCHEDULED"]:
             self.horizon = max(1, FACTOR_BYTES // (8 * slots) // every) * every
-        self._begin = jax.jit(_begun, donate_argnums=1)
-        self._numbers = jax.jit(jax.vmap(numbers_of))
-        self._stop = jax.jit(jax.vmap(functools.partial(next_stop, horizon=self.horizon)))
+        # Programs are made where this is made, ahead of the lane that will need them.
+        sharding = jax.sharding.SingleDeviceSharding(device)
+
+        def shapes(tree: Any, *leading: int) -> Any:
+            return jax.tree.map(
+                lambda leaf: jax.ShapeDtypeStruct((*leading, *np.shape(leaf)), leaf.dtype, sharding=sharding), tree
+            )
+
+        trials, states = shapes(template, slots), shapes(jax.eval_shape(lambda: program.empty_states(template, slots)))
+        fresh, last = shapes(np.bool_(), slots), shapes(np.int32(), slots)
+        stop = jax.vmap(functools.partial(next_stop, horizon=self.horizon))
+        self._begin = jax.jit(_begun, donate_argnums=1).lower(trials, states, fresh).compile()
+        self._numbers = jax.jit(jax.vmap(numbers_of)).lower(trials).compile()
+        self._stop = jax.jit(stop).lower(trials, states, last).compile()
+        self._copied = jax.jit(lambda tree: jax.tree.map(jnp.copy, tree)).lower(_changed(states)).compile()
         self._look = jax.jit(_watched)
-        self._copied = jax.jit(lambda tree: jax.tree.map(jnp.copy, tree))
         self._factors = jax.jit(jax.vmap(factors, in_axes=(0, 0, None)), static_argnums=2)
         self._own = threading.local()  # several lanes share a program: each thread has its trials' numbers and a stream
         self._places = self._put(_first_places(template))
@@ -369,7 +456,7 @@ class ResidentProgram:
         stream = getattr(self._own, "stream", None) or device.create_stream()
         self._own.stream = stream
         pointers = [arrays.get(name, self._nothing).unsafe_buffer_pointer() for name in ARGUMENTS]
-        shape = LaunchConfig(grid=self.slots, block=32 * self.constants["WARPS"])
+        shape = LaunchConfig(grid=self.slots * self.constants["MEMBERS"], block=32 * self.constants["WARPS"])
         launch(stream, shape, self.kernel, *pointers, np.int32(self.horizon), np.int32(capacity))
         stream.sync()
         return states

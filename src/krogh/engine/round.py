@@ -78,13 +78,18 @@ def over_block(block: int) -> Over:
     return lift
 
 
+def group_size(block: int) -> int:
+    """How many trials of a block are served together when only some need it."""
+    return max(min(block, GROUP), block // GROUP_SHARE)
+
+
 def for_some(
     wanted: Bool[Array, " block"], block: int, function: Callable[..., Array], arguments: tuple[Any, ...], other: Array
 ) -> Array:
     """`function` of the `wanted` trials of a block, in groups until none is left; `other` for the rest."""
     if block == 1:  # a real branch: a compiler may move the work of a loop's body in front of the loop
         return jax.lax.cond(wanted[0], over_block(1)(function), lambda *_: other, *arguments)
-    group = max(min(block, GROUP), block // GROUP_SHARE)
+    group = group_size(block)
     over = over_block(group)
 
     def some(carry: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -60,10 +60,12 @@ def _checked(trial: Trial) -> Shapes:
     examples: Examples = once_per_structure(_examples, trial.task)
     prediction = jax.eval_shape(trial.model.predict, params, examples.x)
     check_prediction(trial, prediction, examples)
-    seen = jax.ShapeDtypeStruct((), jnp.float32), jax.ShapeDtypeStruct((), jnp.int32)
+    if trial.probes:
+        sample = jax.eval_shape(lambda: trial.training.regime.sample(trial.task, jax.random.key(0)))
+        numbers = jax.ShapeDtypeStruct((), jnp.float32), jax.ShapeDtypeStruct((), jnp.int32)
     for probe in trial.probes:
-        measured = jax.eval_shape(lambda *seen, probe=probe: probe.measure(trial.moment(*seen)), params, params, *seen)
-        _check_measurement(trial, probe, measured)
+        measure = lambda *seen, probe=probe: probe.measure(trial.moment(*seen))  # noqa: E731
+        _check_measurement(trial, probe, jax.eval_shape(measure, params, params, *numbers, sample))
     return params
 
 

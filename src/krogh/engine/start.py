@@ -7,6 +7,7 @@
     Inherited(parent, pruning=Pruning(0.05, ("W",)))       its largest weights; the others are 0 and stay so
     Inherited(parent, pruning=..., weights="rewound")      ... from the values that those had before training
     Inherited(parent, pruning=..., weights="redrawn")      ... from fresh values
+    Inherited(parent, arrays=("W", "b"))                   these arrays of it; the others are the child's own draws
 
 Weights and masks are data: trials that differ in them are one cohort. An inherited start is part of a trial's identity
 as the parent and the recipe; what weights that gives is looked up before the trial is trained (`engine/inheriting.py`).
@@ -142,13 +143,15 @@ class Inherited(Start):
     """Another trial's weights at `step` (one of its snapshots, 0, or FINAL), perhaps pruned by their magnitude there.
 
     With weights="rewound" the kept entries begin with the parent's initial values, with "redrawn" with values that the
-    child draws itself. What was pruned is 0 and stays so.
+    child draws itself. What was pruned is 0 and stays so. With `arrays` only these are inherited, and parent and child
+    need not have any others in common: a deeper network may begin with the first layers of a shallower one.
     """
 
     parent: Trial = eqx.field(metadata={"internal": True})
     step: Int[AnyArray, ""] = data(np.int32, default=FINAL)
     pruning: Pruning | None = None
     weights: str = structure(default=KEPT)
+    arrays: tuple[str, ...] = structure(default=(), converter=tuple)
 
     kind = "inherited"
 
@@ -174,14 +177,22 @@ class Inherited(Start):
     def check(self, shapes: Shapes) -> None:
         theirs = {name: leaf.shape for name, leaf in checked_shapes(self.parent).items()}
         ours = {name: leaf.shape for name, leaf in shapes.items()}
+        for name in self.arrays:
+            for whose in (theirs, ours):
+                if name not in whose:
+                    raise unknown("array to inherit", name, whose)
+        if self.arrays:
+            theirs, ours = ({name: whose[name] for name in self.arrays} for whose in (theirs, ours))
         require(theirs == ours, f"a trial's arrays must be those of its parent {theirs}; got {ours}")
         if self.pruning is not None:
             self.pruning.check(shapes)
+            inherited = {*self.pruning.names(shapes)} <= {*ours}
+            require(inherited, f"what is pruned must be inherited: {sorted(ours)}; got {self.pruning.names(shapes)}")
 
     def blank(self, shapes: Shapes) -> Given:
         """A start of the structure that this one has when its weights are known."""
         masked = () if self.pruning is None else self.pruning.names(shapes)
-        weights = () if self.weights == REDRAWN else tuple(shapes)
+        weights = () if self.weights == REDRAWN else self.arrays or tuple(shapes)
         return Given(
             {name: np.zeros(shapes[name].shape, np.float32) for name in weights},
             {name: np.zeros(shapes[name].shape, np.uint8) for name in masked},

@@ -17,7 +17,7 @@ from krogh.engine.start import Drawn, Start
 from krogh.errors import require, require_integer
 from krogh.models.base import Learner, Model, Parameters
 from krogh.probes.base import Moment, Probe
-from krogh.tasks.base import Examples, Task
+from krogh.tasks.base import Examples, Raw, Task
 from krogh.training.stopping import EXACT, Stopping
 from krogh.training.training import Training
 from krogh.values import Value, data, structure
@@ -150,11 +150,15 @@ class Trial(Value):
         wanted = stopping.size(self.task) if size is None else size
         return self.task.decode(self.task.test(self.key(VALIDATION), wanted))
 
-    def moment(self, params: Parameters, initial: Parameters, loss: Float[Array, ""], step: Int[Array, ""]) -> Moment:
-        """What a probe sees of the trial when it has these weights."""
+    def moment(
+        self, params: Parameters, initial: Parameters, loss: Float[Array, ""], step: Int[Array, ""], sample: Raw
+    ) -> Moment:
+        """What a probe sees of the trial when it has these weights; `sample` is what its regime keeps."""
         whole = self.training.stopping.size(self.task) <= PROBED
-        seen = self.validation(None if whole else PROBED)
-        return Moment(self.task, self.model, params, initial, seen, loss, step)
+        seen, regime = self.validation(None if whole else PROBED), self.training.regime
+        raw, weights = regime.kept(self.task, sample) if regime.finite else (None, None)
+        trained_on = None if raw is None else self.task.decode(raw)
+        return Moment(self.task, self.model, params, initial, seen, loss, step, trained_on, weights)
 
     @property
     def _lone_steps(self) -> tuple[int, ...]:

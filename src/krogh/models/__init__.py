@@ -8,8 +8,11 @@ optimisers or trials. The contract is `Model` in `base.py`; the source's named c
 from krogh.models.attention import AttentionBlocks, AttentionMlp
 from krogh.models.base import Learner, Model, Parameters, model
 from krogh.models.configurations import CONFIGURATIONS, configuration
+from krogh.models.deep_mlp import DeepMlp, hidden_sizes
 from krogh.models.feedforward import Feedforward
 from krogh.models.polynet import DisjointPolyNet, PolyNet
+from krogh.models.quadratic import DeepQuadratic
+from krogh.models.random_forest import RandomForest
 from krogh.models.recurrent import Recurrent
 from krogh.models.residual_rnn import LipschitzRnn, ResidualRnn
 from krogh.models.state_space import StateSpace
@@ -21,6 +24,8 @@ __all__ = [
     "CONFIGURATIONS",
     "AttentionBlocks",
     "AttentionMlp",
+    "DeepMlp",
+    "DeepQuadratic",
     "DisjointPolyNet",
     "Feedforward",
     "HomogeneousNetwork",
@@ -36,12 +41,14 @@ __all__ = [
     "ParityTransformer",
     "PolyNet",
     "PowerNetwork",
+    "RandomForest",
     "Recurrent",
     "ResidualRnn",
     "SparseTransformer",
     "StateSpace",
     "TokenAttention",
     "configuration",
+    "hidden_sizes",
     "model",
     "power_mlp",
 ]

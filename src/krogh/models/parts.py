@@ -31,9 +31,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray, UInt32
 
 from krogh.errors import require, unknown
-from krogh.tasks.base import Task
+from krogh.tasks.base import Examples, Task
 from krogh.tasks.bits import GOLDEN, mixed, stream
 from krogh.tasks.boolean import BooleanTask
+from krogh.values import structure_of
 
 INITIALISERS = ("uniform", "glorot", "gaussian", "bernoulli", "normal", "signs", "ones")
 NEURON_ACTIVATIONS = ("zigzag", "polynomial", "infinite-zigzag", "sine")
@@ -43,6 +44,8 @@ Layers = Mapping[str, tuple[tuple[int, ...], int]]
 
 Polynomial = tuple[Fraction, ...]
 """Coefficients, lowest first."""
+
+_EXAMPLES: dict[tuple[type[Task], str], Examples] = {}
 
 
 def check_initialiser(name: str) -> None:
@@ -65,6 +68,12 @@ def initialise(name: str, key: PRNGKeyArray, shape: tuple[int, ...], fan_in: int
     if name == "ones":
         return jnp.ones(shape, jnp.float32)
     raise unknown("initialiser", name, INITIALISERS)
+
+
+def draw_sparse_rows(key: PRNGKeyArray, rows: int, n: int, s: int) -> Float[Array, "rows n"]:
+    """Rows of n entries, s of which are 1 and the others 0: a subset drawn uniformly for each row (§6.3.2)."""
+    _, chosen = jax.lax.top_k(jax.random.bits(key, (rows, n), jnp.uint32), s)
+    return jnp.zeros((rows, n), jnp.float32).at[jnp.arange(rows)[:, None], chosen].set(1.0)
 
 
 def draw_layers(
@@ -113,6 +122,20 @@ def require_sequence(model_name: str, task: Task) -> None:
         f"a {model_name} reads sequences of shape [length, features] and answers with a real number at every position; "
         f"got the task {task.kind or type(task).__name__!r} of input shape {list(task.input_shape)} "
         f"(try the task 'qstr')",
+    )
+
+
+def require_vectors(name: str, task: Task) -> None:
+    """Refuse a task whose inputs are no vectors of real numbers, or whose labels are no single numbers."""
+    known = (type(task), structure_of(task))
+    if known not in _EXAMPLES:  # thousands of trials have one task, and tracing it takes a moment
+        _EXAMPLES[known] = jax.eval_shape(lambda: task.batch(jax.random.key(0), 2))
+    examples = _EXAMPLES[known]
+    real = len(task.input_shape) == 1 and jnp.issubdtype(examples.x.dtype, jnp.floating)
+    require(
+        real and examples.y.shape == (2,) and jnp.issubdtype(examples.y.dtype, jnp.floating),
+        f"a {name} reads vectors of real numbers with one label each; got the task "
+        f"{task.kind or type(task).__name__!r} of input shape {list(task.input_shape)} (try the task 'table')",
     )
 
 

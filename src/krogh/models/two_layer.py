@@ -26,6 +26,8 @@ the same parity can represent it.
 """
 
 import abc
+import functools
+import itertools
 import math
 
 import jax
@@ -37,17 +39,20 @@ from jaxtyping import Array, Float, Int, Num, PRNGKeyArray
 from krogh.errors import require, require_integer, unknown
 from krogh.models import parts as activations
 from krogh.models.base import Model, Parameters, model
-from krogh.models.parts import check_initialiser, initialise, require_signs
+from krogh.models.parts import check_initialiser, draw_sparse_rows, initialise, require_signs
 from krogh.tasks.base import Task
 from krogh.tasks.composition import GroupComposition, every_pair
 from krogh.tasks.parity import AbstractParity, Parity, ParityClasses
 from krogh.values import AnyArray, data, structure
 
 ACTIVATIONS = ("relu", "power")
+SYMMETRIC = "symmetric"
 PAIR_ACTIVATIONS = ("quadratic", "power", "relu")
 LAYERS = ("U", "V", "W")
 EXACT = jax.lax.Precision.HIGHEST
 """A margin is a small difference of large logits: products keep all bits of float32, where a GPU would round to ten."""
+LONGEST_SUM = 256
+"""Terms of a product's sum that a CPU is given at once; a thread of its pool takes up to some 300 in one go."""
 
 
 @model("mlp")
@@ -56,6 +61,11 @@ class Mlp(Model):
 
     Parameters: W [width, n], b [width], u [width] and, with `output_bias`, c []. The printed formula has no
     c; two ReLUs without it cannot sign-represent the parity of two bits, so narrow networks need it.
+    The initialiser "symmetric" is that of Theorem 5.5 (§B.2.1), for a parity of k = `degree` bits: of an even number of
+    neurons the first half has w ~ {±1}^n, u ~ {±1} and b ~ {-1+1/k, -1+2/k, ..., 1-1/k}, the second the same w and b
+    and the opposite u, so that f = 0 everywhere.
+    With `sparsity` s > 0 every row of W begins with s ones and zeros elsewhere, and all else as before (§6.3.2, C.3.1);
+    nothing keeps it so afterwards.
     """
 
     width: int = structure()
@@ -63,19 +73,30 @@ class Mlp(Model):
     degree: int = structure(default=1)
     output_bias: bool = structure(default=False)
     initialiser: str = structure(default="uniform")
+    sparsity: int = structure(default=0)
 
     def __check_init__(self) -> None:
         require_integer("width", self.width, 1)
         require_integer("degree", self.degree, 1)
+        require_integer("sparsity", self.sparsity, 0)
         if self.activation not in ACTIVATIONS:
             raise unknown("activation", self.activation, ACTIVATIONS)
-        check_initialiser(self.initialiser)
+        if self.initialiser != SYMMETRIC:
+            check_initialiser(self.initialiser)
+            return
+        require(self.width % 2 == 0, f"a symmetric start needs an even width; got width={self.width}")
+        plain = not self.sparsity and not self.output_bias
+        require(plain, "a symmetric start has neither sparse rows nor an output bias; got one of them")
 
     def init(self, key: PRNGKeyArray, task: Task) -> Parameters:
         n, r = task.input_shape[0], self.width
         keys = jax.random.split(key, 4)
+        if self.initialiser == SYMMETRIC:
+            return draw_symmetric_signs(key, r, n, self.degree)
         params = {
-            "W": initialise(self.initialiser, keys[0], (r, n), n, r),
+            "W": draw_sparse_rows(keys[0], r, n, self.sparsity)
+            if self.sparsity
+            else initialise(self.initialiser, keys[0], (r, n), n, r),
             "b": initialise(self.initialiser, keys[1], (r,), n, r),
             "u": initialise(self.initialiser, keys[2], (r,), r, 1),
         }
@@ -95,6 +116,8 @@ class Mlp(Model):
 
     def check(self, task: Task) -> None:
         require_signs("two-layer network", task)
+        n = task.input_shape[0]
+        require(self.sparsity <= n, f"sparsity must be between 0 (dense) and n={n}; got sparsity={self.sparsity}")
 
     def obstacle(self, task: Task) -> str | None:
         """Width k is the least that represents a k-parity (§B.4.1), for ReLU with an output bias."""
@@ -116,6 +139,15 @@ class Mlp(Model):
     @classmethod
     def example(cls) -> tuple[Model, Task]:
         return cls(width=16, output_bias=True), Parity(n=8, k=2)
+
+
+def draw_symmetric_signs(key: PRNGKeyArray, width: int, n: int, k: int) -> Parameters:
+    """The unbiased start of Theorem 5.5: pairs of neurons that cancel (dissertation, §B.2.1)."""
+    keys, half = jax.random.split(key, 3), width // 2
+    W = jax.random.rademacher(keys[0], (half, n), jnp.float32)
+    b = (jax.random.randint(keys[1], (half,), 1, 2 * k) - k).astype(jnp.float32) / k
+    u = jax.random.rademacher(keys[2], (half,), jnp.float32)
+    return {"W": jnp.concatenate([W, W]), "b": jnp.concatenate([b, b]), "u": jnp.concatenate([u, -u])}
 
 
 def power_mlp(width: int, degree: int, initialiser: str = "uniform") -> Mlp:
@@ -204,11 +236,30 @@ class HomogeneousNetwork(Model):
 
     def predict(self, params: Parameters, x: Num[AnyArray, "batch ..."]) -> Float[Array, "batch classes"]:
         """Logits. Neurons come first: gradients are then sums along rows, which a CPU rewards."""
-        return jnp.matmul(self.hidden(params, x).T, params["W"], precision=EXACT)
+        return sum_over_rows(self.hidden(params, x), params["W"])
 
     def neurons(self, params: Parameters) -> Float[Array, "width weights"]:
         """ω_i: all weights of neuron i, in the order of the parameters' names."""
         return jnp.concatenate([params[name] for name in sorted(params)], axis=1)
+
+
+def sum_over_rows(
+    left: Float[Array, "rows batch"], right: Float[Array, "rows classes"]
+) -> Float[Array, "batch classes"]:
+    """Σ_i left_i right_iᵀ; on a CPU in parts of equal length, one after the other: longer sums may come out wrong there
+    (benchmarks/full_queue.py)."""
+
+    def whole(left: Array, right: Array) -> Array:
+        return jnp.matmul(left.T, right, precision=EXACT)
+
+    def in_parts(left: Array, right: Array) -> Array:
+        parts = -(-left.shape[0] // LONGEST_SUM)
+        ends = [left.shape[0] * part // parts for part in range(parts + 1)]
+        return functools.reduce(jnp.add, (whole(left[a:b], right[a:b]) for a, b in itertools.pairwise(ends)))
+
+    if left.shape[0] <= LONGEST_SUM:
+        return whole(left, right)
+    return jax.lax.platform_dependent(left, right, cpu=in_parts, default=whole)
 
 
 def power(base: Float[Array, "*shape"], exponent: float) -> Float[Array, "*shape"]:

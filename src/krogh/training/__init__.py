@@ -5,8 +5,21 @@ levels, budgets and sample sizes. Nothing here runs a loop: that is the engine's
 """
 
 from krogh.training.losses import LOSSES, EuclideanNorm, NeuronNorm, Penalty
-from krogh.training.optimisers import Adam, Constant, Cosine, Optimiser, Piecewise, Schedule, Sgd, doublings
-from krogh.training.regimes import FullBatch, Offline, Online, Population, Regime
+from krogh.training.optimisers import (
+    Adam,
+    BlockSgd,
+    Constant,
+    Cosine,
+    Inverse,
+    Optimiser,
+    Phases,
+    Piecewise,
+    Schedule,
+    Sgd,
+    Truncated,
+    doublings,
+)
+from krogh.training.regimes import Epochs, FullBatch, Offline, Online, Population, Regime
 from krogh.training.stopping import Stopping
 from krogh.training.training import MARGIN_PRESETS, MarginPreset, Training
 
@@ -14,16 +27,20 @@ __all__ = [
     "LOSSES",
     "MARGIN_PRESETS",
     "Adam",
+    "BlockSgd",
     "Constant",
     "Cosine",
+    "Epochs",
     "EuclideanNorm",
     "FullBatch",
+    "Inverse",
     "MarginPreset",
     "NeuronNorm",
     "Offline",
     "Online",
     "Optimiser",
     "Penalty",
+    "Phases",
     "Piecewise",
     "Population",
     "Regime",
@@ -31,5 +48,6 @@ __all__ = [
     "Sgd",
     "Stopping",
     "Training",
+    "Truncated",
     "doublings",
 ]

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from krogh.errors import require, unknown
 from krogh.models.base import Parameters
-from krogh.values import AnyArray, Value, data, plain, structure
+from krogh.values import AnyArray, Value, data, plain, structure, traced
 
 
 class Schedule(Value):
@@ -78,6 +78,13 @@ class Cosine(Schedule):
         rise = jnp.minimum((t + 1.0) / jnp.maximum(self.warmup, 1.0), 1.0)
         progress = jnp.clip((t - self.warmup) / (self.horizon - self.warmup), 0.0, 1.0)
         return jnp.where(t < self.warmup, rise, 0.5 * (1.0 + jnp.cos(jnp.pi * progress)))
+
+
+class Inverse(Schedule):
+    """1/(t+1). With a strongly convex objective of penalty λ‖θ‖²/2, rate 1/λ and decay 1: θ ← (1 - 1/t)θ - ∇/(λt)."""
+
+    def factor(self, step: Int[Array, ""]) -> Float[Array, ""]:
+        return 1.0 / (step.astype(jnp.float32) + 1.0)
 
 
 class Optimiser(Value):
@@ -145,6 +152,40 @@ class Sgd(Optimiser):
                 raise unknown("layer", layer, names)
 
 
+class BlockSgd(Optimiser):
+    """SGD on a product of blocks with the adaptive rates of Theorem 5.8 (dissertation, §B.2.4).
+
+        w_i ← w_i - η_i ∇_i,    η_i = scale / ∏_{l≠i} ‖w_l‖_1
+
+    Blocks are the rows of `layer`, the only parameter: w [k, n/k] of a disjoint-PolyNet. The rate makes every gradient
+    of the correlation loss, ∏_{l≠i} ⟨w_l, x_l⟩ times an input, a step of at most `scale` (`sgd_rate_scale` in
+    theory/boolean/disjoint_flow) in every coordinate.
+    """
+
+    scale: Float[AnyArray, ""] = data()
+    layer: str = structure(default="w")
+
+    def __check_init__(self) -> None:
+        _check_not_negative("scale", self.scale)
+
+    def init(self, params: Parameters) -> PyTree:
+        return ()
+
+    def update(
+        self, gradient: Parameters, memory: PyTree, params: Parameters, step: Int[Array, ""]
+    ) -> tuple[Parameters, PyTree]:
+        weights = params[self.layer]
+        sizes = jnp.sum(jnp.abs(weights), axis=1)
+        # The product over all others, without dividing by a block that may be 0.
+        others = jnp.where(jnp.eye(len(sizes), dtype=bool), 1.0, jnp.broadcast_to(sizes, (len(sizes), len(sizes))))
+        rate = self.scale / jnp.prod(others, axis=1)
+        return {self.layer: weights - rate[:, None] * gradient[self.layer]}, memory
+
+    def check(self, names: set[str]) -> None:
+        alone = names == {self.layer}
+        require(alone, f"adaptive block rates move the one parameter {self.layer!r}; got {sorted(names)}")
+
+
 class Adam(Optimiser):
     """Adam with decoupled weight decay (AdamW where decay > 0), in Optax's convention: shrink ηλ per step.
 
@@ -198,6 +239,79 @@ class Adam(Optimiser):
         for layer in self.decayed or ():
             if layer not in names:
                 raise unknown("layer", layer, names)
+
+
+class Truncated(Optimiser):
+    """Entries of the gradient of size at most `threshold` count as 0; all else is `inner`'s (dissertation, C.2.3).
+
+    Weights still decay where the gradient is cut off.
+    """
+
+    inner: Optimiser
+    threshold: Float[AnyArray, ""] = data()
+
+    def __check_init__(self) -> None:
+        require(isinstance(self.inner, Optimiser), f"inner must be an optimiser such as Sgd(0.1); got {self.inner!r}")
+        _check_not_negative("threshold", self.threshold)
+
+    def init(self, params: Parameters) -> PyTree:
+        return self.inner.init(params)
+
+    def update(
+        self, gradient: Parameters, memory: PyTree, params: Parameters, step: Int[Array, ""]
+    ) -> tuple[Parameters, PyTree]:
+        cut = jax.tree.map(lambda g: jnp.where(jnp.abs(g) > self.threshold, g, jnp.zeros_like(g)), gradient)
+        return self.inner.update(cut, memory, params, step)
+
+    def check(self, names: set[str]) -> None:
+        self.inner.check(names)
+
+
+class Phases(Optimiser):
+    """One optimiser after another: `optimisers[i]` from step `boundaries[i-1]` on, one more than boundaries.
+
+    Each counts its steps from its own beginning, and remembers nothing of those before it. Two phases of Theorem 6.4:
+
+        Phases((Sgd(0.0, layer_rate={"W": rate}, layer_decay={"W": 1.0}), Sgd(..., layer_rate={"W": 0, "b": 0})), (1,))
+    """
+
+    optimisers: tuple[Optimiser, ...]
+    boundaries: Int[AnyArray, " changes"] = data(np.int32)
+
+    def __check_init__(self) -> None:
+        for one in self.optimisers:
+            require(isinstance(one, Optimiser), f"phases are optimisers such as Sgd(0.1); got {one!r}")
+        changes = np.shape(self.boundaries)
+        fits = len(changes) == 1 and changes[0] + 1 == len(self.optimisers)
+        require(fits, f"optimisers must be one more than boundaries; got {len(self.optimisers)} and shape {changes}")
+        if not traced(self.boundaries):
+            rising = bool(np.all(np.diff(np.asarray(self.boundaries), prepend=0) > 0))
+            require(rising, f"boundaries must increase from 1 on; got {np.asarray(self.boundaries).tolist()}")
+
+    def init(self, params: Parameters) -> PyTree:
+        return tuple(one.init(params) for one in self.optimisers)
+
+    def update(
+        self, gradient: Parameters, memory: PyTree, params: Parameters, step: Int[Array, ""]
+    ) -> tuple[Parameters, PyTree]:
+        starts = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.asarray(self.boundaries)])
+        phase = jnp.sum(step >= starts) - 1
+        moved, kept = params, []
+        for number, (one, own) in enumerate(zip(self.optimisers, memory, strict=True)):
+            new, after = one.update(gradient, own, params, jnp.maximum(step - starts[number], 0))
+            here = phase == number
+            moved = _chosen(here, new, moved)
+            kept.append(_chosen(here, after, own))
+        return moved, tuple(kept)
+
+    def check(self, names: set[str]) -> None:
+        for one in self.optimisers:
+            one.check(names)
+
+
+def _chosen(here: Any, new: PyTree, old: PyTree) -> PyTree:
+    """`new` in the phase that is on, `old` otherwise."""
+    return jax.tree.map(lambda after, before: jnp.where(here, after, before), new, old)
 
 
 def _check_not_negative(name: str, number: Any) -> None:

@@ -2,6 +2,7 @@
 
     Online        a fresh batch every step
     Offline       m examples drawn once, minibatches in freshly shuffled epochs
+    Epochs        the same, but an epoch's last batch is what is left of it
     FullBatch     m examples drawn once, all of them every step
     Population    every input of the task, every step
 
@@ -18,14 +19,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from equinox import AbstractVar
-from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from krogh.errors import KroghError, require, require_integer
 from krogh.tasks.base import Raw, Task
-from krogh.tasks.bits import mixed
+from krogh.tasks.bits import shuffled
 from krogh.values import AnyArray, Value, data, replaced, structure
 
-SHUFFLE_ROUNDS = 32
 MOST_EXAMPLES = 2**30
 
 
@@ -52,6 +52,10 @@ class Regime(Value):
     def whole(self, task: Task, key: PRNGKeyArray) -> Raw:
         """All examples that a trial ever sees, for a learner that reads them at once."""
         raise KroghError(f"{type(self).__name__} has no finite sample")
+
+    def kept(self, task: Task, sample: Raw) -> tuple[Raw, Float[Array, " size"] | None]:
+        """The examples of a trial's `sample` with their weights (summing to 1), None for equal ones; in a program."""
+        raise KroghError(f"{type(self).__name__} has no finite sample (try Offline or FullBatch)")
 
     def check(self, task: Task) -> None:
         """Refuse a task that the regime cannot serve."""
@@ -102,6 +106,10 @@ class SampleRegime(Regime):
     def sample(self, task: Task, key: PRNGKeyArray) -> Raw:
         return task.dataset(jax.random.fold_in(key, 0), self.room, self.m)
 
+    def kept(self, task: Task, sample: Raw) -> tuple[Raw, Float[Array, " size"]]:
+        present = jnp.arange(self.room) < self.m
+        return sample, present.astype(jnp.float32) / jnp.asarray(self.m).astype(jnp.float32)
+
     def check(self, task: Task) -> None:
         task.check_sample(self.m)
 
@@ -147,6 +155,39 @@ class Offline(SampleRegime):
         return jax.tree.map(lambda leaf: jnp.take(leaf, fed, axis=0), sample), None
 
 
+class Epochs(SampleRegime):
+    """Minibatches from m fixed examples, ⌈m/B⌉ of them per epoch: the last one is smaller, and none straddles two.
+
+    With m < B every step is one epoch. Rows of a batch beyond the end of its epoch weigh nothing.
+    """
+
+    m: Int[AnyArray, ""] = data(np.int32)
+    batch_size: int = structure(default=32)
+    capacity: int = structure(default=0, fitted=True)
+
+    def __check_init__(self) -> None:
+        require_integer("batch_size", self.batch_size, 1)
+
+    def steps(self, epochs: int) -> int:
+        """How many steps so many epochs take."""
+        return epochs * -(-int(self.m) // self.batch_size)
+
+    def feed(self, task: Task, key: PRNGKeyArray, start: Int[Array, ""], steps: int) -> Any:
+        m, size = jnp.asarray(self.m).astype(jnp.uint32), jnp.uint32(self.batch_size)
+        per_epoch = (m + size - 1) // size
+        step = start.astype(jnp.uint32) + jnp.arange(steps, dtype=jnp.uint32)
+        within = jnp.arange(self.batch_size, dtype=jnp.uint32)
+        place = (step % per_epoch)[:, None] * size + within[None, :]
+        present = place < m
+        epoch = jnp.broadcast_to((step // per_epoch)[:, None], place.shape)
+        return shuffled(jax.random.fold_in(key, 1), epoch, jnp.where(present, place, 0), m), present
+
+    def batch(self, task: Task, sample: Raw, fed: Any) -> tuple[Raw, Float[Array, " size"]]:
+        chosen, present = fed
+        weight = present.astype(jnp.float32)
+        return jax.tree.map(lambda leaf: jnp.take(leaf, chosen, axis=0), sample), weight / jnp.sum(weight)
+
+
 class FullBatch(SampleRegime):
     """All of m fixed examples in every step.
 
@@ -160,8 +201,7 @@ class FullBatch(SampleRegime):
         return jnp.arange(steps)
 
     def batch(self, task: Task, sample: Raw, fed: Any) -> tuple[Raw, Float[Array, " size"]]:
-        present = jnp.arange(self.room) < self.m
-        return sample, present.astype(jnp.float32) / jnp.asarray(self.m).astype(jnp.float32)
+        return self.kept(task, sample)
 
 
 class Population(Regime):
@@ -174,6 +214,9 @@ class Population(Regime):
         return jnp.arange(steps)
 
     def batch(self, task: Task, sample: Raw, fed: Any) -> tuple[Raw, None]:
+        return self.kept(task, sample)
+
+    def kept(self, task: Task, sample: Raw) -> tuple[Raw, None]:
         return task.population(), None
 
     @property
@@ -185,23 +228,3 @@ class Population(Regime):
 
     def check(self, task: Task) -> None:
         task.population()
-
-
-def shuffled(
-    key: PRNGKeyArray, epoch: UInt32[Array, "*shape"], position: UInt32[Array, "*shape"], m: UInt32[Array, ""]
-) -> Int[Array, "*shape"]:
-    """The example at `position` of `epoch`: a keyed permutation of 0..m-1, computed without a table.
-
-    A swap-or-not shuffle (Hoang, Morris, Rogaway 2012): in round r, x and (K_r - x) mod m change places if
-    a hash of the larger of the two says so. Each round is an involution, hence the whole a permutation, for
-    any m, and m can be data.
-    """
-    seeds = jax.random.bits(key, (SHUFFLE_ROUNDS, 2), jnp.uint32)
-
-    def swap(index: Array, seed: Array) -> tuple[Array, None]:
-        shift = mixed(seed[0] ^ mixed(epoch)) % m
-        partner = jnp.where(index <= shift, shift - index, shift + (m - index))
-        coin = mixed(mixed(jnp.maximum(index, partner) ^ seed[1]) + mixed(epoch ^ seed[0]))
-        return jnp.where(coin >> jnp.uint32(31) == 1, partner, index), None
-
-    return jax.lax.scan(swap, position, seeds)[0].astype(jnp.int32)

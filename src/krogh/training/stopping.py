@@ -65,6 +65,8 @@ class Stopping(Value):
     def check(self, task: Task) -> None:
         if self.validation == EXACT:
             task.population()
+        else:
+            task.check_test(int(self.validation))
         judged = self.error is not None or not task.regression
         require(judged, f"the task {task.kind!r} is a regression: give the mean squared error that will do, error=...")
 

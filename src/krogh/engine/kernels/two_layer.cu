@@ -1,4 +1,5 @@
-// Rounds of SGD for two-layer ReLU networks on parities of packed bits; a block of threads trains a trial.
+// Rounds of SGD for two-layer ReLU networks on parities of packed bits; a block of threads trains a trial, or a cluster of
+// MEMBERS blocks where the weights need the registers of several multiprocessors.
 //
 //     f(x) = u·relu(Wx + b) [+ c],    θ ← (1 - λ)θ + (rate/batch) Σ_s slope_s ∂f(x_s)/∂θ,    slope = -dloss/df
 //
@@ -33,6 +34,11 @@ typedef unsigned int u32;
 #define SIGNED (LOSS == 0 || LOSS == 3)
 #define PARTS (SIGNED ? 1 : 2)
 #define TWO (SIGNED ? 2.0f : 1.0f)
+#if MEMBERS > 1
+#define CLUSTER __cluster_dims__(MEMBERS, 1, 1)
+#else
+#define CLUSTER
+#endif
 
 // The input in a column of a tile of 8, and the tile and column of an input of a word.
 __device__ __forceinline__ constexpr int input_at(int tile, int column) {
@@ -110,17 +116,40 @@ struct Shared {
     uint4 inputs[CHUNK][GROUPS][8][ROWS];  // [column][tile]: of each input a word over samples
     u32 labels[CHUNK][GROUPS];             // bit 1 stands for -1
     float outputs[2][32][WARPS];
+    float of_members[2][MEMBERS][32];
 };
 
-// z of 32 samples for the neurons of this warp.
-__device__ __forceinline__ void forward(float (&Z)[MT][4][4], const float (&W)[MT][TILES][4], const uint4 (&words)[NW],
+#if MEMBERS > 1
+// A word of the same place in another block's shared memory.
+__device__ __forceinline__ void store_to(int member, float *place, float value) {
+    u32 there;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;"
+        : "=r"(there) : "r"((u32)__cvta_generic_to_shared(place)), "r"(member));
+    asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there), "f"(value) : "memory");
+}
+#endif
+
+// The sum over the cluster's blocks of what each warp of a block knows, in the same order everywhere. One barrier will do:
+// a buffer is written again after the next barrier, which nobody passes before all have read it.
+__device__ __forceinline__ float over_members(float value, float (&room)[MEMBERS][32], int lane, int warp, int rank) {
+#if MEMBERS > 1
+    for (int member = warp; member < MEMBERS; member += WARPS) store_to(member, &room[rank][lane], value);
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+    value = 0.0f;
+#pragma unroll
+    for (int member = 0; member < MEMBERS; member++) value += room[member][lane];
+#endif
+    return value;
+}
+
+// To z of 32 samples, for the neurons of this warp: what the 32 inputs of word w add.
+__device__ __forceinline__ void forward(float (&Z)[MT][4][4], const float (&W)[MT][TILES][4], int word, uint4 four,
                                         const u32 (&ones)[4], int t) {
+    const u32 w[4] = {four.x << t, four.y << t, four.z << t, four.w << t};
 #pragma unroll
-    for (int m = 0; m < MT; m++)
-#pragma unroll
-        for (int j = 0; j < 4; j++) Z[m][j][0] = Z[m][j][1] = Z[m][j][2] = Z[m][j][3] = 0.0f;
-#pragma unroll
-    for (int k = 0; k < STEPS; k++) {
+    for (int half = 0; half < 2; half++) {
+        const int k = 2 * word + half, i = 2 * half;
+        if (k >= STEPS) continue;
         u32 high[MT][4], low[MT][4];
 #pragma unroll
         for (int m = 0; m < MT; m++)
@@ -132,10 +161,7 @@ __device__ __forceinline__ void forward(float (&Z)[MT][4][4], const float (&W)[M
                 floats(high[m][q], x, y);
                 low[m][q] = halves(a - x, b - y);
             }
-        const uint4 four = words[k >> 1];
-        const u32 w[4] = {four.x << t, four.y << t, four.z << t, four.w << t};
-        const int i = 2 * (k & 1);
-        const u32 one0 = (k >> 1) == NW - 1 ? ones[i] : ONES, one1 = (k >> 1) == NW - 1 ? ones[i + 1] : ONES;
+        const u32 one0 = word == NW - 1 ? ones[i] : ONES, one1 = word == NW - 1 ? ones[i + 1] : ONES;
 #pragma unroll
         for (int j = 0; j < 4; j++) {
             const u32 b0 = ((w[j] << (12 - 4 * i)) & SIGNS) ^ one0, b1 = ((w[j] << (8 - 4 * i)) & SIGNS) ^ one1;
@@ -147,9 +173,17 @@ __device__ __forceinline__ void forward(float (&Z)[MT][4][4], const float (&W)[M
     }
 }
 
-// u·relu(z) of 32 samples, all neurons of the block: lane i gets sample i. All threads must call it.
-__device__ __forceinline__ float output(const float (&Z)[MT][4][4], const float (&u)[MT][2], float (&room)[32][WARPS],
-                                        int lane, int warp) {
+__device__ __forceinline__ void set_to_zero(float (&Z)[MT][4][4]) {
+#pragma unroll
+    for (int m = 0; m < MT; m++)
+#pragma unroll
+        for (int j = 0; j < 4; j++) Z[m][j][0] = Z[m][j][1] = Z[m][j][2] = Z[m][j][3] = 0.0f;
+}
+
+// u·relu(z) of 32 samples, all neurons of the trial: lane i gets sample i. All threads must call it.
+__device__ __forceinline__ float output(const float (&Z)[MT][4][4], const float (&u)[MT][2], Shared &sh, int turn,
+                                        int lane, int warp, int rank) {
+    float (&room)[32][WARPS] = sh.outputs[turn];
     float p[8];
 #pragma unroll
     for (int j = 0; j < 4; j++)
@@ -176,7 +210,7 @@ __device__ __forceinline__ float output(const float (&Z)[MT][4][4], const float 
     float f = 0.0f;
 #pragma unroll
     for (int w = 0; w < WARPS; w++) f += room[lane][w];
-    return f;
+    return over_members(f, sh.of_members[turn], lane, warp, rank);
 }
 
 // W ← keep·W + (rate/batch) Σ_s G x, tile by tile; the bias has a rate and a decay of its own.
@@ -214,7 +248,7 @@ __device__ __forceinline__ void update(float (&W)[MT][TILES][4], const u32 (&G)[
 }
 
 // Arrays have a leading axis of slots. krogh/engine/resident.py gives them by the same names.
-extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(
+extern "C" __global__ void CLUSTER __launch_bounds__(WARPS * 32, BLOCKS) train(
     float *gW, float *gb, float *gu, float *gc,        // parameters, changed in place
     int *gstep, int *gstatus, int *gstreak, int *greached, float *gerror, float *gloss,  // where a trial stands
     const int *guntil,                                 // the step at which this visit ends at the latest
@@ -230,7 +264,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(
     const u32 *gplaces,                                // [PREFIX] of the listed inputs, for all slots: those looked at first
     int horizon, int capacity) {
     __shared__ Shared sh;
-    const int slot = blockIdx.x, lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
+    const int slot = blockIdx.x / MEMBERS, rank = blockIdx.x % MEMBERS;
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
     const int until = guntil[slot], budget = gbudget[slot];
     if (gstatus[slot] != RUNNING || gstep[slot] >= until) return;
 
@@ -241,7 +276,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(
     for (int m = 0; m < MT; m++)
 #pragma unroll
         for (int r = 0; r < 2; r++) {
-            const int neuron = (warp * MT + m) * 16 + r * 8 + g;
+            const int neuron = ((rank * WARPS + warp) * MT + m) * 16 + r * 8 + g;
             const bool there = neuron < WIDTH;
             u[m][r] = there ? u0[neuron] / SCALE : 0.0f;
 #pragma unroll
@@ -256,9 +291,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(
                 }
         }
     float c_ = OUTPUT_BIAS ? gc[slot] : 0.0f;
-    u32 mask[NWR];
-#pragma unroll
-    for (int w = 0; w < NWR; w++) mask[w] = gsupport[slot * NWR + w];
+    const u32 *mask = gsupport + slot * NWR;
     u32 ones[4];  // in the last word, halves beyond the bias are no inputs
 #pragma unroll
     for (int i = 0; i < 4; i++)
@@ -349,11 +382,10 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(
 #pragma unroll
                 for (int group = 0; group < GROUPS; group++) {
                     float Z[MT][4][4];
-                    uint4 words[NW];
+                    set_to_zero(Z);
 #pragma unroll
-                    for (int w = 0; w < NW; w++) words[w] = sh.samples[s][group][w][g];
-                    forward(Z, W, words, ones, t);
-                    const float f = output(Z, u, sh.outputs[turn ^= 1], lane, warp) + c_;
+                    for (int w = 0; w < NW; w++) forward(Z, W, w, sh.samples[s][group][w][g], ones, t);
+                    const float f = output(Z, u, sh, turn ^= 1, lane, warp, rank) + c_;
                     const u32 label = sh.labels[s][group];
                     const float y = (label >> lane) & 1 ? -1.0f : 1.0f;
                     const bool there = group * 32 + lane < BATCH;
@@ -453,7 +485,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(
 #pragma unroll
                 for (int e = 0; e < 4; e++) squares += W[m][c][e] * W[m][c][e];
         }
-        if (__syncthreads_or(!(squares < 3.0e38f))) {
+        const bool lost = __syncthreads_or(!(squares < 3.0e38f));
+        if (over_members(lost ? 1.0f : 0.0f, sh.of_members[turn ^= 1], lane, warp, rank) > 0.0f) {
             status = DIVERGED;
             break;
         }
@@ -472,28 +505,27 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(
 #pragma unroll 1
             for (int start = 0; start < size; start += 32) {
                 const int member = start + lane;
-                u32 own[NW], fold = 0;
+                const int from = ((g & 1) ? 31 : 15) - (g >> 1);
+                float Z[MT][4][4];
+                set_to_zero(Z);
+                u32 fold = 0;
 #pragma unroll
                 for (int w = 0; w < NW; w++) {
-                    own[w] = 0;
-                    if (w >= NWR) continue;
+                    u32 own = 0;
+                    if (w < NWR) {
 #if LISTED
-                    own[w] = member < size ? (phase ? (u32)member : gplaces[member]) : 0u;
+                        own = member < size ? (phase ? (u32)member : gplaces[member]) : 0u;
 #else
-                    own[w] = random_word(v0, v1, member * NWR + w);
+                        own = random_word(v0, v1, member * NWR + w);
 #endif
-                    fold ^= own[w] & mask[w];
-                    if (w == NW - 1) own[w] &= (1u << LAST) - 1;
+                        fold ^= own & mask[w];
+                        if (w == NW - 1) own &= (1u << LAST) - 1;
+                    }
+                    const uint4 four = make_uint4(__shfl_sync(FULL, own, from), __shfl_sync(FULL, own, from - 4),
+                                                  __shfl_sync(FULL, own, from - 8), __shfl_sync(FULL, own, from - 12));
+                    forward(Z, W, w, four, ones, t);
                 }
-                uint4 words[NW];
-                const int from = ((g & 1) ? 31 : 15) - (g >> 1);
-#pragma unroll
-                for (int w = 0; w < NW; w++)
-                    words[w] = make_uint4(__shfl_sync(FULL, own[w], from), __shfl_sync(FULL, own[w], from - 4),
-                                          __shfl_sync(FULL, own[w], from - 8), __shfl_sync(FULL, own[w], from - 12));
-                float Z[MT][4][4];
-                forward(Z, W, words, ones, t);
-                const float f = output(Z, u, sh.outputs[turn ^= 1], lane, warp) + c_;
+                const float f = output(Z, u, sh, turn ^= 1, lane, warp, rank) + c_;
                 const float agreed = __popc(fold) & 1 ? -f : f;
                 mistakes += __popc(__ballot_sync(FULL, member < size && !(agreed > 0.0f)));
                 if (mistakes > most) {
@@ -510,7 +542,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(
         else if (done && EARLY) status = CONVERGED;
     }
 
-    if (warp == 0) {
+    if (warp == 0 && rank == 0) {
 #pragma unroll
         for (int w = 16; w; w >>= 1) loss += __shfl_xor_sync(FULL, loss, w);
         if (lane == 0) {
@@ -527,7 +559,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) train(
     for (int m = 0; m < MT; m++)
 #pragma unroll
         for (int r = 0; r < 2; r++) {
-            const int neuron = (warp * MT + m) * 16 + r * 8 + g;
+            const int neuron = ((rank * WARPS + warp) * MT + m) * 16 + r * 8 + g;
             if (neuron >= WIDTH) continue;
             if (t == 0) u0[neuron] = u[m][r] * SCALE;
 #pragma unroll

@@ -1,0 +1,120 @@
+"""Trainings in phases: the one-step schedule against its lemmas, greedy training against its layers."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import krogh
+from krogh.engine import Inherited, Weights, family
+from krogh.engine.inheriting import identity_of
+from krogh.engine.phases import first_rate, layer_wise, one_step, top_layer
+from krogh.errors import KroghError
+from krogh.models import DeepQuadratic, Mlp
+from krogh.tasks import Parity
+from krogh.theory.boolean.majority import majority_coefficient
+from krogh.training import Online, Population, Sgd, Stopping, Training
+
+
+def trained(trials) -> dict:
+    kept = Weights()
+    krogh.run(trials, weights=kept)
+    return {identity_of(trial): kept(identity_of(trial)) for trial in trials}
+
+
+@pytest.mark.slow
+def test_one_population_step_leaves_the_lemmas_weights():
+    """|w_ij| = 1/(2k) on S and (k-1)/(2k(n-k)) off it, the signs of Lemma B.3, biases as they were, u = 0."""
+    n, k, width = 11, 4, 24
+    task = Parity(n, support=(1, 4, 5, 9))
+    trial = one_step(task, width, Population(), seed=3)
+    (weights,) = trained([trial]).values()
+    start = {name: np.asarray(leaf) for name, leaf in trial.initial_params().items()}
+    relevant = np.isin(np.arange(n), task.support)
+    np.testing.assert_allclose(np.abs(weights["W"][:, relevant]), 1 / (2 * k), rtol=1e-5)
+    np.testing.assert_allclose(np.abs(weights["W"][:, ~relevant]), (k - 1) / (2 * k * (n - k)), rtol=1e-5)
+    xi, product = majority_coefficient(n, k - 1), np.prod(start["W"][:, relevant], axis=1)
+    signs = np.sign(xi) * start["u"][:, None] * product[:, None] * start["W"][:, relevant]
+    np.testing.assert_array_equal(np.sign(weights["W"][:, relevant]), signs)
+    np.testing.assert_allclose(weights["b"], start["b"], atol=1e-6)
+    assert not weights["u"].any()
+
+
+def test_the_symmetric_start_is_zero_everywhere_on_a_grid_of_biases():
+    model, task = Mlp(200, degree=4, initialiser="symmetric"), Parity(n=9, k=4)
+    params = krogh.Trial(task, model).initial_params()
+    x = np.asarray(task.decode(task.population()).x)
+    assert not np.asarray(model.predict(params, jnp.asarray(x))).any()
+    assert {*np.abs(np.asarray(params["W"])).ravel()} == {*np.abs(np.asarray(params["u"]))} == {1.0}
+    grid = np.asarray(params["b"]) * 4
+    assert {*grid.tolist()} == {*range(-3, 4)}
+    np.testing.assert_array_equal(params["W"][:100], params["W"][100:])
+    np.testing.assert_array_equal(params["u"][:100], -params["u"][100:])
+
+
+def test_the_second_phase_trains_the_top_layer_alone():
+    first = one_step(Parity(11, 2), 16, Population())
+    second = top_layer(first, Training(Sgd(0.1), Online(8), Stopping(budget=40, validation=32, early=False)), seed=7)
+    weights = trained([first, second])
+    before, after = (weights[identity_of(one)] for one in (first, second))
+    for name in ("W", "b"):
+        np.testing.assert_array_equal(before[name], after[name])
+    assert np.abs(after["u"]).max() > 0
+
+
+@pytest.mark.parametrize(("n", "k"), [(10, 4), (11, 3), (5, 6)])
+def test_the_theorem_needs_odd_n_and_even_k(n, k):
+    with pytest.raises(KroghError, match=f"n={n}, k={k}"):
+        first_rate(n, k)
+
+
+def deep(**changes) -> krogh.Trial:
+    stopping = Stopping(budget=30, accuracy=0.99, validation=64, early=False)
+    training = Training(Sgd(0.01), Online(8), stopping)
+    return krogh.Trial(Parity(n=6, k=4), DeepQuadratic((4, 3, 2)), training, **changes)
+
+
+@pytest.mark.slow
+def test_greedy_phases_train_a_layer_each():
+    phases = layer_wise(deep())
+    assert [phase.model.widths for phase in phases] == [(4,), (4, 3), (4, 3, 2)]
+    assert [phase.training.frozen for phase in phases] == [(), ("W", "b"), ("W", "W2", "b", "b2")]
+    weights = trained(phases)
+    first, second, third = (weights[identity_of(phase)] for phase in phases)
+    np.testing.assert_array_equal(first["W"], third["W"])
+    np.testing.assert_array_equal(second["W2"], third["W2"])
+    drawn = phases[2].model.init(phases[2].key(0), phases[2].task)
+    assert not np.array_equal(third["W3"], drawn["W3"]), "the new layer is trained"
+    assert not np.array_equal(second["u"], third["u"][:3]), "and so is its read-out"
+
+
+def test_only_deep_networks_are_trained_greedily():
+    with pytest.raises(KroghError, match="deep-quadratic"):
+        layer_wise(krogh.Trial(Parity(n=6, k=2), Mlp(4)))
+
+
+def test_some_arrays_are_inherited_and_the_others_drawn():
+    parent = layer_wise(deep())[0]
+    child = deep(start=Inherited(parent, arrays=("W",)), seed=5, snapshots=(0,))
+    kept = Weights()
+    krogh.run([parent, child], weights=kept)
+    begun, drawn = kept(identity_of(child), 0), child.model.init(child.key(0), child.task)
+    np.testing.assert_array_equal(begun["W"], kept(identity_of(parent))["W"])
+    for name in ("b", "W2", "b2", "W3", "b3", "u", "c"):
+        np.testing.assert_array_equal(begun[name], drawn[name])
+
+
+def test_arrays_that_are_not_there_or_do_not_fit_cannot_be_inherited():
+    parent = layer_wise(deep())[0]
+    with pytest.raises(KroghError, match="array to inherit"):
+        deep(start=Inherited(parent, arrays=("W2",)))
+    with pytest.raises(KroghError, match="must be those of its parent"):
+        deep(start=Inherited(parent, arrays=("W", "u")))
+
+
+def test_a_family_is_the_same_trials_as_one_by_one():
+    chains = [layer_wise(krogh.Trial(t.task, t.model, t.training, seed)) for seed in (3, 5) for t in [deep()]]
+    for phase, ours in zip(zip(*chains, strict=True), layer_wise(deep()), strict=True):
+        (expected,) = krogh.stack(phase)
+        assert family(ours, [3, 5]).ids().tolist() == expected.ids().tolist()

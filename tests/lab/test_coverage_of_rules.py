@@ -17,7 +17,7 @@ from krogh.lab.curves import curve
 from krogh.lab.estimate import Estimate, maximum, mean, mean_time, median, median_time, quantiles, rate
 from krogh.lab.fits import elbow, exponent, fit_growth, power_law
 from krogh.lab.sample_complexity import crossing
-from krogh.lab.times import intraclass_correlation, ks_distance, skewness
+from krogh.lab.times import intraclass_correlation, ks_distance, predictiveness, skewness
 
 REPETITIONS = 300
 NS = np.array([10, 15, 20, 30, 40])
@@ -208,3 +208,18 @@ def test_shapes_of_laws():
     share, _ = covered(lambda rng, name: ks_distance(rng.geometric(0.02, size=200).astype(float), 0.01), truth)
     shown("distance of laws (Dvoretzky–Kiefer–Wolfowitz)", "geometric, 200 trials", share)
     assert share >= 0.95
+
+
+@pytest.mark.parametrize("rho", [0.0, -0.4, -0.8])
+@pytest.mark.parametrize("count", [10, 20, 50])
+def test_rank_correlations(rho, count):
+    """Of two normal columns; the truth is Spearman's 6/π·arcsin(ρ/2)."""
+    truth, root = 6 / math.pi * math.asin(rho / 2), math.sqrt(1 - rho**2)
+
+    def make(rng: np.random.Generator, name: str) -> Estimate:
+        x, noise = rng.normal(size=(2, count))
+        return predictiveness(x, np.exp(rho * x + root * noise))
+
+    share, _ = covered(make, truth)
+    shown("predictiveness (Bonett–Wright)", f"normal, ρ = {rho}, {count} trials", share)
+    assert share >= 0.91

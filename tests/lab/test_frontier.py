@@ -89,7 +89,7 @@ def simulate(curve, sizes, rng, *, width, rule, seed, trials=40, early=True):
 
 @pytest.mark.parametrize("p", [0.3, 0.5, 0.8, 0.95])
 def test_every_curve_reaches_p_where_it_says(p):
-    curves = module._curves(tuple(SMALL.astype(float)), p)
+    curves = module.curve_grid(tuple(SMALL.astype(float)), p)
     rates, place = np.exp(curves.success), curves.place
     assert np.exp(curves.success) + np.exp(curves.failure) == pytest.approx(np.ones_like(rates))
     assert np.all(np.diff(rates, axis=1) >= 0)
@@ -115,7 +115,7 @@ def test_the_posterior_is_bayes_rule_and_forgets_the_order(results, random):
     for (size, success), trials in sorted(shuffled.items(), key=lambda _: random.random()):
         other.observe(size, success, trials)
     assert other.chances() == pytest.approx(frontier.chances(), abs=1e-9)
-    curves = module._curves(tuple(SMALL.astype(float)), 0.8)
+    curves = module.curve_grid(tuple(SMALL.astype(float)), 0.8)
     weights = np.exp(curves.prior)
     for size, success in results:
         rate = np.exp(curves.success[:, SMALL.tolist().index(size)])

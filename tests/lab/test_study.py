@@ -79,6 +79,7 @@ def test_the_report_reads_what_the_study_wrote(reference, tiny, tmp_path):
     assert {name: read.engine[name] for name in counted} == counted
     assert read.engine["trials"] == 48 == sum(read.engine[name] for name in ("converged", "failed", "diverged"))
     steps = int(table_of(reference.folder)["steps"].sum())
+    assert read.engine["path_xla"] == 48 and "path_resident" not in read.engine
     assert read.engine["useful_steps"] == steps <= read.engine["trained_steps"]
     assert 0 <= read.engine["wasted_share"] < 1
     (found,) = read.claims

@@ -13,14 +13,17 @@ from scipy import stats
 from krogh.errors import KroghError
 from krogh.lab.estimate import median_time
 from krogh.lab.times import (
+    Grokking,
     dkw_width,
     early_luck,
     ecdf,
+    first_times,
     geometric_p_value,
     intraclass_correlation,
     kaplan_meier,
     ks_distance,
     plateau_fraction,
+    predictiveness,
     skewness,
 )
 
@@ -366,3 +369,81 @@ def test_plateau_fraction_is_a_share_and_falls_with_the_level(errors, t_c):
 def test_bad_input_is_echoed(call, echo):
     with pytest.raises(KroghError, match=echo):
         call()
+
+
+# --- fitting a sample and learning the task -------------------------------------------------------------------
+
+
+def test_first_times_are_those_of_the_first_look_that_will_do():
+    steps = [[0, 10, 20, 30], [0, 10], [0, 10, 20]]
+    values = [[0.5, 0.2, 0.0, 0.0], [0.5, 0.1], [math.nan, 0.3, 0.3]]
+    assert first_times(steps, values, at_most=0.0).tolist() == [20, INF, INF]
+    assert first_times(steps, values, at_most=0.3).tolist() == [10, 10, 10]
+    with pytest.raises(KroghError, match="a value for each step"):
+        first_times([[0, 10]], [[0.5]], at_most=0.0)
+
+
+def test_grokking_is_read_off_both_times():
+    """Two grok, one learns at once, one memorises, one fits nothing."""
+    found = Grokking([100, 100, 200, 100, INF], [1000, 500, 200, INF, INF], horizon=2000)
+    assert found.fitted.tolist() == [True, True, True, True, False]
+    assert found.grokked(3).tolist() == [True, True, False, False, False]
+    assert found.fit_time.value == 100 and found.test_time.value == 1000
+    assert found.gap.value == 400 and found.ratio.value == 5
+    assert found.gap.trials == 4 and found.fit_time.trials == 5
+
+
+def test_the_intervals_of_a_gap_know_what_never_generalised():
+    train, test = np.full(40, 100.0), np.where(np.arange(40) < 25, 1000.0, INF)
+    found = Grokking(train, test, horizon=5000)
+    assert found.ratio.low == 10 and found.ratio.high == INF and found.ratio.value == 10
+    assert Grokking(train, train, horizon=5000).ratio.interval() == (1.0, 1.0)
+
+
+def test_where_nothing_fits_nothing_is_known_of_a_gap():
+    found = Grokking([INF, INF], [INF, 300.0], horizon=1000)
+    assert math.isnan(found.gap.value) and "no trial fitted" in found.ratio.rule
+    assert not found.grokked(1).any()
+
+
+def test_a_task_learned_before_its_sample_is_fitted_is_no_grokking():
+    found = Grokking([500.0], [250.0], horizon=1000)
+    assert found.gap.value == -250 and found.ratio.value == 0.5 and not found.grokked(1).any()
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "horizon", "message"),
+    [([1, 2], [1], 10, "both times"), ([1], [20], 10, "at least 20"), ([-1], [2], 10, "train must be at least 0")],
+)
+def test_times_that_cannot_be_are_refused(train, test, horizon, message):
+    with pytest.raises(KroghError, match=message):
+        Grokking(train, test, horizon)
+
+
+# --- what an early measure says of the time ---------------------------------------------------------------------
+
+
+def test_predictiveness_is_spearmans_correlation_with_failures_last():
+    rng = np.random.default_rng(0)
+    measure, times = rng.normal(size=30), rng.exponential(size=30)
+    assert predictiveness(measure, times).value == pytest.approx(stats.spearmanr(measure, times).statistic)
+    late = np.where(times > 1, INF, times)
+    bounded = np.where(np.isinf(late), 1e9, late)
+    assert predictiveness(measure, late).value == pytest.approx(stats.spearmanr(measure, bounded).statistic)
+
+
+def test_a_measure_that_decides_the_time_is_told_from_one_that_says_nothing():
+    rng = np.random.default_rng(1)
+    times = rng.lognormal(size=100)
+    told = predictiveness(-times + rng.normal(size=100), times)
+    assert told.high < -0.3 and told.trials == 100
+    assert predictiveness(rng.normal(size=100), times).contains(0.0)
+    assert predictiveness(-times[:5], times[:5]).high > -0.95, "a perfect order of five trials is no certainty"
+
+
+def test_nothing_is_known_of_constants_and_of_three_trials():
+    assert math.isnan(predictiveness([1.0] * 5, [1, 2, 3, 4, 5]).value)
+    assert math.isnan(predictiveness([1, 2, 3, 4], [INF] * 4).value)
+    assert math.isnan(predictiveness([1, 2, 3], [1, 2, 3]).value)
+    with pytest.raises(KroghError, match="a measure and a time"):
+        predictiveness([1, 2, 3, 4], [1, 2, 3])

@@ -24,6 +24,8 @@ from krogh.theory.boolean import fourier as boolean
 
 N = 9
 DEGREES = range(1, 9)
+WITHIN = 0.5 + 1e-9
+"""What the subnetwork of an under-sparse start may miss the parity by."""
 
 
 class Case(NamedTuple):
@@ -80,6 +82,12 @@ CASES = [
     ),
     Case("parity/disjoint-polynet", {"n": 12, "k": 3}),
     Case("parity/disjoint-polynet", {"n": 5, "k": 1, "support": (4,)}),
+    *(Case("parity/quadratic", {"n": N, "support": scattered(k)}) for k in (2, 4, 8)),
+    *(Case("parity/over-sparse", {"n": N, "support": scattered(k), "offset": 5 / 8}) for k in (2, 4)),
+    *(
+        Case("parity/under-sparse", {"n": N, "support": scattered(k), "s": s}, WITHIN)
+        for k, s in [(2, 0), (4, 2), (6, 4)]
+    ),
 ]
 ONE_OF_EACH = [
     Case("parity/one-neuron", {"n": 5, "support": (4, 0, 2), "activation": "zigzag"}),
@@ -89,6 +97,9 @@ ONE_OF_EACH = [
     Case("parity/monomial", {"n": 5, "support": (1, 3, 2)}, 1e-6),
     Case("parity/polynet", {"n": 5, "support": (1, 3, 2)}),
     Case("parity/disjoint-polynet", {"n": 6, "k": 3, "support": (1, 2, 5)}),
+    Case("parity/quadratic", {"n": 6, "support": (1, 3, 2, 5)}),
+    Case("parity/over-sparse", {"n": 5, "support": (1, 3), "offset": 0.5}),
+    Case("parity/under-sparse", {"n": 6, "support": (1, 3, 2, 5)}, WITHIN),
 ]
 
 
@@ -234,7 +245,8 @@ def test_settings_may_be_text(case):
 
 
 def test_every_construction_is_registered_says_what_it_is_and_is_executed():
-    names = [name for name in CONSTRUCTIONS if name.startswith("parity/")]
+    # What one step leaves holds the parity up to irrelevant weights, and has tests of its own.
+    names = [name for name in CONSTRUCTIONS if name.startswith("parity/") and name != "parity/one-step"]
     assert {case.name for case in CASES} == {case.name for case in ONE_OF_EACH} == set(names)
     for name in CONSTRUCTIONS:
         thing = CONSTRUCTIONS[name]
@@ -311,3 +323,48 @@ def test_weights_of_another_shape_and_inputs_of_another_length_are_refused():
     for shape in [(4,), (2, 5), (1, 2, 4)]:
         with pytest.raises(KroghError, match=r"have the shape \(batch, 4\); got"):
             made.run(np.ones(shape))
+
+
+def test_the_quadratic_parity_of_four_is_the_sources():
+    """W_2 = (1, 1), b_2 = -4, u = 1/8, c = -1 (section B.3.7)."""
+    made = construct("parity/quadratic", n=4, k=4).parameters
+    np.testing.assert_array_equal(made["W"], [[1, 1, 0, 0], [0, 0, 1, 1]])
+    assert not made["b"].any()
+    assert made["W2"].tolist() == [[1, 1]] and made["b2"].tolist() == [-4]
+    assert made["u"].tolist() == [1 / 8] and made["c"] == -1
+
+
+@pytest.mark.parametrize("k", [1, 3, 6])
+def test_pairs_of_pairs_need_a_power_of_two(k):
+    with pytest.raises(KroghError, match=f"k = 2, 4, 8, ...; got k={k}"):
+        construct("parity/quadratic", n=9, k=k)
+
+
+def test_the_one_step_features_hold_the_parity_up_to_the_irrelevant_weights():
+    """Without these the output is 2 chi_S exactly; with them it is off by no more than they can add."""
+    made = construct("parity/one-step", n=11, support=(1, 4, 5, 9), width=600)
+    x, relevant = boolean.cube(11), np.isin(np.arange(11), (1, 4, 5, 9))
+    W, b, u = (made.parameters[name] for name in ("W", "b", "u"))
+    np.testing.assert_allclose(np.abs(W[:, relevant]), 1 / 8, rtol=1e-12)
+    np.testing.assert_allclose(np.abs(W[:, ~relevant]), 3 / (8 * 7), rtol=1e-12)
+    chi = np.prod(x[:, relevant], axis=1)
+    ideal = np.maximum(x[:, relevant] @ W[:, relevant].T + b, 0.0) @ u
+    np.testing.assert_allclose(ideal, 2 * chi, atol=1e-9)
+    room = np.abs(x[:, ~relevant] @ W[:, ~relevant].T) @ np.abs(u)
+    assert np.all(np.abs(made.run(x) - 2 * chi) <= room + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n": 10, "k": 4}, "n.*odd"),
+        ({"n": 11, "k": 3}, "k.*even"),
+        ({"n": 11, "k": 2}, "4 ≤ k < n; got n=11, k=2"),
+        ({"n": 19, "k": 4}, "n=17; got n=19"),
+        ({"n": 11, "k": 4, "width": 7}, "width=7"),
+        ({"n": 11, "k": 4, "width": 8}, "no good neuron.*width=8"),
+    ],
+)
+def test_what_the_one_step_network_cannot_be_is_refused(settings, message):
+    with pytest.raises(KroghError, match=message):
+        construct("parity/one-step", **settings)

@@ -7,11 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from krogh.engine import Trial, Weights, run, sweep
+from krogh.engine.trial import DATA
 from krogh.errors import KroghError
 from krogh.models import DisjointPolyNet, Mlp, Neuron, ParityTransformer, PolyNet
-from krogh.probes import BatchLoss, Error, Moment, Movement, SupportWeight
+from krogh.probes import BatchLoss, Error, Moment, Movement, SupportMovement, SupportWeight, TrainingError
 from krogh.probes.progress import first_layer
 from krogh.tasks import DisjointParity, Examples, Parity
+from krogh.training import Offline, Online, Sgd, Stopping, Training
 
 CASES = {
     "mlp": (Mlp(5), Parity(n=9, support=(1, 4)), "W"),
@@ -63,6 +66,38 @@ def test_a_prediction_that_is_not_a_number_is_an_error():
     model, task = PolyNet(1), Parity(n=2, k=1)
     params = {"w": jnp.full((1, 2), jnp.nan), "b": jnp.zeros(1)}
     assert Error().measure(moment(model, task, params)).tolist() == [1.0]
+
+
+def test_training_error_is_against_the_labels_that_are_seen_and_of_the_first_m():
+    """A cohort's largest sample leaves room behind the others: what lies there does not count."""
+    model, task = PolyNet(1), Parity(n=2, k=1)
+    x = jnp.array([[1, 1], [1, -1], [-1, 1], [-1, -1]], jnp.float32)
+    params = {"w": jnp.array([[1.0, 0.0]]), "b": jnp.zeros(1)}
+    sample = Examples(x, y=jnp.array([-1.0, 1.0, -1.0, 1.0]), truth=x[:, 0])
+    seen = moment(model, task, params)
+    assert TrainingError().measure(seen._replace(sample=sample)).tolist() == [0.5]
+    three = jnp.array([1.0, 1.0, 1.0, 0.0]) / 3
+    assert float(TrainingError().measure(seen._replace(sample=sample, weights=three))[0]) == pytest.approx(1 / 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("m", [7, 24])
+def test_training_error_of_a_trial_is_that_of_its_sample(m):
+    training = Training(Sgd(0.1), Offline(m, batch_size=4), Stopping(budget=40, validation=64, early=False))
+    trial = Trial(Parity(n=8, k=2, noise=0.2), Mlp(16), training, probes=(TrainingError(),))
+    kept = Weights()
+    row = run(sweep(trial, training__regime__m=sorted({m, 24})), weights=kept).row(0, named=True)
+    sample = trial.task.decode(trial.training.regime.whole(trial.task, trial.key(DATA)))
+    final = {name: jnp.asarray(leaf) for name, leaf in kept(row["id"]).items()}
+    measured = row["curve.training_error"]
+    for params, error in ((trial.initial_params(), measured[0]), (final, measured[-1])):
+        wrong = np.asarray(trial.model.predict(params, sample.x)) * np.asarray(sample.y) <= 0
+        assert len(wrong) == m and error == pytest.approx(wrong.mean(), abs=1e-6)
+
+
+def test_training_error_needs_a_finite_sample():
+    with pytest.raises(KroghError, match="finite sample"):
+        Trial(Parity(n=8, k=2), Mlp(4), Training(Sgd(0.1), Online(4)), probes=(TrainingError(),))
 
 
 def test_batch_loss_is_handed_through():
@@ -129,3 +164,15 @@ def test_a_model_without_a_first_layer_is_refused_with_what_it_has(probe):
         probe.check(Parity(n=8, k=2), ParityTransformer(8, heads=2, attention=2))
     for model, task, _ in CASES.values():
         probe.check(task, model)
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_support_movement_says_whether_the_support_moved_most(name):
+    model, task, layer = CASES[name]
+    seen = moment(model, task)
+    moved = np.abs(np.asarray(seen.params[layer]) - np.asarray(seen.initial[layer])).reshape(-1, task.n).max(axis=0)
+    relevant = np.isin(np.arange(task.n), task.support)
+    least, most = SupportMovement().measure(seen)
+    assert float(least) == pytest.approx(moved[relevant].min()) and float(most) == pytest.approx(moved[~relevant].max())
+    top = np.argsort(-moved)[: task.k]
+    assert (float(least) > float(most)) == (set(top) == set(np.asarray(task.support).tolist()))

@@ -9,6 +9,7 @@
     times.py        the distribution of convergence times, and the shape of it
     sample_complexity.py   success counts and where they cross a rate
     frontier.py     the smallest size that succeeds, as a posterior; search.py: several at once, training a fraction
+    surface.py      such frontiers over two axes, rows borrowing from each other; falls are found and said
     replay.py       such a search on trials that were all trained already: what it would have found and spent
     claims.py       a statistic, a threshold and a verdict
     charts.py       figures that gather the data they draw; figures.py: one look for all
@@ -52,14 +53,18 @@ from krogh.lab.results import Network, Results
 from krogh.lab.sample_complexity import crossing, crossings, run_success, smallest_size, success_rates, trial_success
 from krogh.lab.settings import setting
 from krogh.lab.study import Study, judge_study, run_study
+from krogh.lab.surface import Surface, surface
 from krogh.lab.times import (
+    Grokking,
     early_luck,
     ecdf,
+    first_times,
     geometric_p_value,
     intraclass_correlation,
     kaplan_meier,
     ks_distance,
     plateau_fraction,
+    predictiveness,
     skewness,
 )
 from krogh.lab.training import Progress
@@ -72,10 +77,12 @@ __all__ = [
     "Estimate",
     "Experiment",
     "Figure",
+    "Grokking",
     "Network",
     "Progress",
     "Results",
     "Study",
+    "Surface",
     "Tables",
     "coarse_scaling",
     "compare_growth",
@@ -89,6 +96,7 @@ __all__ = [
     "experiment",
     "exponent",
     "exponential_law",
+    "first_times",
     "fit_growth",
     "geometric_p_value",
     "groups",
@@ -109,6 +117,7 @@ __all__ = [
     "need",
     "plateau_fraction",
     "power_law",
+    "predictiveness",
     "quantile",
     "quantiles",
     "rate",
@@ -119,6 +128,7 @@ __all__ = [
     "skewness",
     "smallest_size",
     "success_rates",
+    "surface",
     "times_of",
     "trial_success",
 ]

@@ -304,6 +304,27 @@ def source_note(target: Axes | Figure, text: str) -> None:
     target.text(0.988, 0.05 / height, f"Source: {text}", ha="right", va="bottom", color=MUTED, fontsize=8)
 
 
+def rate_map(ax: Axes, xs: Sequence[str], ys: Sequence[str], rates: ArrayLike, counts: ArrayLike | None = None) -> Any:
+    """Rates [ys, xs] between 0 and 1 as a map whose cells are named, blank where NaN; ys go upwards.
+
+    A cell shows its rate in percent (✓ for all), and with `counts` how many trials it rests on.
+    """
+    shares, numbers = np.asarray(rates, float), None if counts is None else np.asarray(counts)
+    image = ax.pcolormesh(np.ma.masked_invalid(shares), cmap="cividis", vmin=0, vmax=1)
+    size = 7.5 if shares.shape[1] <= 12 else 6.0
+    for (row, column), share in np.ndenumerate(shares):
+        if np.isfinite(share):
+            text = "✓" if share == 1 else f"{100 * share:.0f}"
+            text += "" if numbers is None else f"\n({numbers[row, column]})"
+            shade = "white" if share < 0.5 else INK
+            ax.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=size, color=shade, zorder=4)
+    ax.grid(False)
+    crowded = sum(map(len, xs)) > 24
+    ax.set_xticks(np.arange(len(xs)) + 0.5, list(xs), rotation=60 if crowded else 0)
+    ax.set_yticks(np.arange(len(ys)) + 0.5, list(ys))
+    return image
+
+
 def save(fig: Figure, folder: Path | str, name: str) -> tuple[Path, Path]:
     """Write `folder/name.svg` and `folder/name.pdf`; returns both paths. Never leaves half a file."""
     if not name or Path(name).name != name:

@@ -58,7 +58,8 @@ class _Curves(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def _curves(sizes: tuple[float, ...], p: float) -> _Curves:
+def curve_grid(sizes: tuple[float, ...], p: float) -> _Curves:
+    """The grid of curves over these sizes."""
     logs, count = np.log(sizes), len(sizes)
     gaps, span = np.diff(logs), logs[-1] - logs[0]
     widths = np.geomspace(gaps.min() / 4, span, WIDTHS)
@@ -134,7 +135,7 @@ class Frontier:
         self.p, self.rule = p, rule
         self.successes, self.failures = np.zeros(self.sizes.size, int), np.zeros(self.sizes.size, int)
         self._places = {size: place for place, size in enumerate(self.sizes.tolist())}
-        self._curves = _curves(tuple(self.sizes.tolist()), float(p))
+        self._curves = curve_grid(tuple(self.sizes.tolist()), float(p))
         self._log_posterior = self._curves.prior.copy()
         self._chances: Floats | None = None
         self._random = np.random.default_rng(seed)
@@ -191,8 +192,9 @@ class Frontier:
         `inf` beyond the largest size, which it is known to exceed. At or below the smallest it is the smallest, with 0
         as the lower end.
         """
-        order = np.argsort(self._curves.crossing, kind="stable")
-        ordered, up_to = self._curves.crossing[order], np.cumsum(self._posterior()[order])
+        points, weights = self._crossings()
+        order = np.argsort(points, kind="stable")
+        ordered, up_to = points[order], np.cumsum(weights[order])
         name = f"frontier {sample}"
         places = np.searchsorted(up_to, np.append(levels_of(name, "posterior"), 0.5) - 1e-12)
         values = ordered[np.minimum(places, ordered.size - 1)]
@@ -201,6 +203,10 @@ class Frontier:
         least = np.where(values > largest, largest, np.where(values <= smallest, 0.0, values))
         rule = f"posterior of {self.sizes.size} sizes, {self.trials} trials"
         return drawn(float(most[-1]), least[:-1], {name: self.trials}, rule, most=most[:-1], horizon=largest)
+
+    def _crossings(self) -> tuple[Floats, Floats]:
+        """Where p may be reached, and the posterior of it."""
+        return self._curves.crossing, self._posterior()
 
     @property
     def narrow(self) -> bool:

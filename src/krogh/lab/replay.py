@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +21,9 @@ from krogh.lab.search import Problem, Search
 class Replay:
     """What a replayed search found and what it spent."""
 
-    frontiers: dict[int, Frontier]
-    trials: dict[int, int]  # by problem
-    steps: dict[int, int]
+    frontiers: dict[Any, Frontier]
+    trials: dict[Any, int]  # by problem
+    steps: dict[Any, int]
 
 
 def stopping_rule(grid: int, precision: float) -> Rule:
@@ -54,8 +55,16 @@ def replay(
     in_flight: int,
     seed: int = 0,
 ) -> Replay:
-    """The search over trials whose success and steps, both by position, are known."""
-    search = frontier_search(pools, p=p, precision=precision, in_flight=in_flight, seed=seed)
+    """A search for the frontiers of all problems on trials whose success and steps, both by position, are known."""
+    return replay_search(
+        frontier_search(pools, p=p, precision=precision, in_flight=in_flight, seed=seed), pools, solved, steps
+    )
+
+
+def replay_search(
+    search: Search, pools: Mapping[Any, Mapping[Any, Sequence[int]]], solved: np.ndarray, steps: np.ndarray
+) -> Replay:
+    """A search on trials whose success and steps, both by position, are known."""
     home = {position: name for name, sizes in pools.items() for cell in sizes.values() for position in cell}
     trials, spent = dict.fromkeys(pools, 0), dict.fromkeys(pools, 0)
     clock, running = 0, [(int(steps[position]), position) for position in search.start()]

@@ -11,17 +11,18 @@ e.g. the width of a network, the same functions apply.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import KroghError, require, require_integer, unknown
 from krogh.lab.curves import Curve, curve
-from krogh.lab.estimate import DRAWS, Estimate, Floats, drawn, rate, require_fraction, stream
+from krogh.lab.estimate import DRAWS, Estimate, Floats, drawn, maximum, rate, require_fraction, stream
 
 Counts = Mapping[Any, Any]  # {size: (successes, trials)} or {size: booleans (trials,)}
 Reading = Literal["first", "all larger", "isotonic"]
@@ -188,3 +189,28 @@ def crossing(counts: Counts, p: float = 0.8, *, reading: Reading = "isotonic", s
 def crossings(rows: Mapping[Any, Counts], p: float = 0.8, *, reading: Reading = "isotonic", sample: str = "") -> Curve:
     """m_p at each T from `rows` = {T: {m: (successes, trials)}}; `sample` tells these rows from others."""
     return curve({key: crossing(counts, p, reading=reading, sample=f"{sample}{key}") for key, counts in rows.items()})
+
+
+# --- where more does harm -----------------------------------------------------------------------------------------
+
+
+class Fall(NamedTuple):
+    """The largest drop of a success rate between two sizes, the larger of which does worse."""
+
+    drop: Estimate
+    first: float
+    second: float
+
+
+def largest_fall(counts: Counts, *, sample: str = "") -> Fall:
+    """max_{m1<m2} (p(m1) - p(m2)) along a row (M7), with an interval that allows for having chosen the pair.
+
+    Its lower end is above 0 where some pair falls although all pairs were looked at; a row that only rises has 0 or
+    less as its true value.
+    """
+    rates = success_rates(counts, sample=sample)
+    require(len(rates) > 1, f"a fall is between two sizes; got {len(rates)}")
+    pairs = list(itertools.combinations(range(len(rates)), 2))
+    first, second = max(pairs, key=lambda pair: rates.y[pair[0]].value - rates.y[pair[1]].value)
+    drop = maximum([rates.y[low] - rates.y[high] for low, high in pairs])
+    return Fall(drop, float(rates.x[first]), float(rates.x[second]))

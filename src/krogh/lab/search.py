@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -62,7 +63,9 @@ class Search:
         rule: Rule = Rule(),
         ahead: int | None = None,
         seed: int = 0,
+        frontiers: Mapping[Any, Frontier] | None = None,
     ) -> None:
+        """`frontiers` are posteriors that know of each other, by the names of the problems."""
         require_integer("width", width, 1)
         require_integer("ahead", width if ahead is None else ahead, 1)
         self.width, self.ahead = width, ahead
@@ -72,9 +75,9 @@ class Search:
         for place, problem in enumerate(problems):
             require(problem.name not in self._progress, f"two problems are named {problem.name!r}")
             sizes = sorted(problem.pools)
-            frontier = Frontier(sizes, p, rule=rule, seed=seed + place)
+            own = Frontier(sizes, p, rule=rule, seed=seed + place) if frontiers is None else frontiers[problem.name]
             pools = {float(size): list(problem.pools[size])[::-1] for size in sizes}
-            self._progress[problem.name] = _Progress(frontier, pools)
+            self._progress[problem.name] = _Progress(own, pools)
             for size, positions in pools.items():
                 for position in positions:
                     require(position not in self._home, f"position {position!r} is in two pools; each can be run once")

@@ -28,6 +28,7 @@ import numpy as np
 import polars as pl
 
 from krogh.engine import Trials, Usage
+from krogh.engine.lane import PATHS
 from krogh.engine.records import with_fields
 from krogh.errors import KroghError, require
 from krogh.files import STUDY_SCHEMA, lock, replacing, write_json
@@ -406,9 +407,11 @@ def _accounting(
     useful = usage.useful_steps + earlier.get("useful_steps", 0)
     seconds = progress.seconds + earlier.get("training_seconds", 0.0)
     outcomes = dict(records["outcome"].cast(pl.String).value_counts().iter_rows()) if len(records) else {}
+    paths = dict(records["path"].cast(pl.String).value_counts().iter_rows()) if len(records) else {}
     return {
         "trials": len(records),
         **{name: outcomes.get(name, 0) for name in ("converged", "failed", "diverged")},
+        **{f"path_{name}": paths[name] for name in PATHS if name in paths},
         "trained_steps": executed,
         "useful_steps": useful,
         "wasted_share": round(1 - useful / executed, 6) if executed else 0.0,

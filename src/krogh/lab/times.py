@@ -6,12 +6,17 @@ budget, a failure being `np.inf`; the second for trials whose budgets differ, to
 If training were a memoryless search among the C(n,k) supports, its times would be geometric: a fair share of trials
 would succeed near t = 0 and all starts would be alike. The other functions measure how far that is from the truth
 (section 5.3 and Figure 5.2 of the source): luck, skewness, dependence on the start, the distance to random search.
+
+`first_times` reads times off curves, and `Grokking` sets the time at which a sample is fitted beside the one at which
+the task is learned (section B.3.5).
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +30,8 @@ from krogh.lab.estimate import (
     as_floats,
     as_times,
     exact,
+    median,
+    median_time,
     quantiles,
     require_fraction,
     sample_name,
@@ -288,3 +295,105 @@ def plateau_fraction(steps: ArrayLike, errors: ArrayLike, t_c: ArrayLike, level:
     require(not np.any(np.isnan(errors) & (lengths > 0)), "errors must not be NaN before t_c")
     share = (lengths * (errors > level)).sum(axis=-1) / np.where(end[..., 0] > 0, end[..., 0], 1.0)
     return np.where(np.isfinite(t_c), share, np.nan)[()]
+
+
+def first_times(steps: Iterable[ArrayLike], values: Iterable[ArrayLike], *, at_most: float) -> Floats:
+    """For each trial the first of its `steps` at which its value is at most `at_most`; ∞ where none is.
+
+    Both hold one sequence per trial (list columns of a table, say), of any lengths; NaN is a value that was not
+    measured. The time is that of a look: what happened lies between it and the look before.
+    """
+    found = []
+    for own_steps, own in zip(steps, values, strict=True):
+        step, value = np.asarray(own_steps, float), np.asarray(own, float)
+        require(step.shape == value.shape, f"a curve has a value for each step; got {value.shape} and {step.shape}")
+        reached = np.flatnonzero(value <= at_most)
+        found.append(step[reached[0]] if reached.size else math.inf)
+    return np.array(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Grokking:
+    """When each trial fitted its sample (`train`) and when it had learned the task (`test`); ∞ for never.
+
+    All trials were given up at `horizon`. A trial groks where the second time is much later than the first; it
+    memorises where the first is finite and the second is not. The gap and the ratio are those of trials that fitted:
+    their medians have distribution-free intervals, with ∞ for what never generalised, and a test before the fit (a
+    sample with wrong labels, or a small one for judging) is a gap below 0 and a ratio below 1.
+    """
+
+    train: Floats
+    test: Floats
+    horizon: float
+    sample: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("train", "test"):
+            object.__setattr__(self, name, as_times(getattr(self, name), name))
+        same = self.train.shape == self.test.shape
+        require(same, f"every trial has both times; got {self.train.shape} and {self.test.shape}")
+        late = float(np.max(np.concatenate([self.train, self.test]), where=self._finite, initial=0.0))
+        require(late <= self.horizon < math.inf, f"horizon must be finite and at least {late:g}; got {self.horizon!r}")
+
+    @property
+    def _finite(self) -> np.ndarray:
+        return np.isfinite(np.concatenate([self.train, self.test]))
+
+    @property
+    def fitted(self) -> np.ndarray:
+        """Which trials fitted their sample."""
+        return np.isfinite(self.train)
+
+    @functools.cached_property
+    def fit_time(self) -> Estimate:
+        """The median of t_train."""
+        return median_time(self.train, horizon=self.horizon, sample=self.sample)
+
+    @functools.cached_property
+    def test_time(self) -> Estimate:
+        """The median of t_test."""
+        return median_time(self.test, horizon=self.horizon, sample=self.sample)
+
+    @functools.cached_property
+    def gap(self) -> Estimate:
+        """The median of t_test - t_train over trials that fitted."""
+        later = self.test[self.fitted] - self.train[self.fitted]
+        return median(later, sample=self.sample, nothing=f"no trial fitted its sample within {self.horizon:g} steps")
+
+    @functools.cached_property
+    def ratio(self) -> Estimate:
+        """The median of t_test / t_train over trials that fitted, and of looks after the start."""
+        chosen = self.fitted & (self.train > 0)
+        later, none = (
+            self.test[chosen] / self.train[chosen],
+            f"no trial fitted its sample within {self.horizon:g} steps",
+        )
+        return median(later, lowest=0.0, sample=self.sample, nothing=none)
+
+    def grokked(self, factor: float) -> np.ndarray:
+        """Which trials fitted, and learned the task no earlier than `factor` times as late."""
+        require(factor >= 1, f"factor must be at least 1; got factor={factor!r}")
+        return self.fitted & np.isfinite(self.test) & (self.test >= factor * np.where(self.fitted, self.train, 0.0))
+
+
+def predictiveness(measure: ArrayLike, times: ArrayLike) -> Estimate:
+    """Spearman's correlation between a measure at one early moment and the convergence time, over trials.
+
+    A progress measure is one that is not independent of how long a trial still takes (dissertation, §5.5): progress
+    that is more advanced ends earlier, so the correlation is negative. Ranks are all that counts, and trials that never
+    converged share the last one. The interval is Bonett and Wright's: artanh r is normal with variance
+    (1 + r²/2)/(n - 3). Unknown for fewer than four trials, or where nothing varies.
+    """
+    seen, late = as_floats("measure", measure), as_times(times)
+    require(seen.shape == late.shape, f"every trial has a measure and a time; got {seen.shape} and {late.shape}")
+    count = seen.size
+    if count < 4 or np.ptp(stats.rankdata(seen)) == 0 or np.ptp(stats.rankdata(late)) == 0:
+        return unknown_estimate("a rank correlation needs four trials whose measures and times differ")
+    value = float(np.corrcoef(stats.rankdata(seen), stats.rankdata(late))[0, 1])
+    spread = math.sqrt((1 + value**2 / 2) / (count - 3))
+    most = 1 - 6 / (count**3 - count)  # half of the least that two orders can differ by: a perfect one is no certainty
+    middle = np.arctanh(min(max(value, -most), most))
+    ends = lambda a, side: np.tanh(middle + side * stats.norm.isf(a) * spread)  # noqa: E731
+    samples = {sample_name(None, np.concatenate([seen, late])): count}
+    rule = f"Spearman, Bonett–Wright, {count} trials"
+    return tails(value, lambda a: ends(a, -1), lambda a: ends(a, 1), samples, rule)

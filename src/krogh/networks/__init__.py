@@ -1,7 +1,7 @@
 """What is written by hand: networks constructed from a formula or compiled from a program, and what is said of them.
 
 handmade                                                               the contract; `construct`, `load_network`
-parity, sparse_heads, sparse_functions, memoriser, tokens/, groups/    constructed, registered by name
+parity, one_step, sparse_heads, sparse_functions, memoriser, tokens/, groups/    constructed, registered by name
 head_inputs                                                            what handmade heads read
 compiled, circuits, automata, counting, machines/                      compiled from programs
 relu, weight_files                                                     what they are made of, and files of them

@@ -5,6 +5,7 @@
     parity/monomial           k neurons of activation z^k
     parity/polynet            a product of k coordinates
     parity/disjoint-polynet   the same, one coordinate from each of k blocks
+    parity/quadratic          layers of squares, pair by pair
 
 All compute chi_S(x) = ∏_{i in S} x_i, up to rounding. Those of one layer do so from Σ_{i in S} x_i = k - 2m,
 where m counts the negative relevant bits: chi_S = (-1)^m. Indices start at 0; S is the first k coordinates
@@ -22,7 +23,7 @@ from typing import Any, Literal
 import numpy as np
 
 from krogh.errors import KroghError, require, require_integer
-from krogh.models import DisjointPolyNet, Mlp, Neuron, PolyNet, power_mlp
+from krogh.models import DeepQuadratic, DisjointPolyNet, Mlp, Neuron, PolyNet, power_mlp
 from krogh.models.parts import from_roots, oscillating_interpolant
 from krogh.networks.handmade import Array, Construction, Oracle, construction
 from krogh.tasks import DisjointParity, Parity
@@ -266,3 +267,35 @@ def quadrature(k: int, spacing: Fraction) -> tuple[list[Fraction], list[Fraction
         others = nodes[:i] + nodes[i + 1 :]
         weights.append(functional(from_roots(others)) / math.prod(node - other for other in others))
     return nodes, weights
+
+
+@construction("parity/quadratic", source="dissertation, section B.3.7 (k = 4; the others are derived)")
+def quadratic(n: int, k: int | None = None, support: tuple[int, ...] | None = None) -> Construction:
+    """A deep network of squares of widths k/2, k/4, ..., 1 for a parity of k = 2, 4, 8, ... bits.
+
+        a b = (a + b)²/2 - 1 for signs a and b, pair by pair and layer by layer; k = 4:
+
+        f = ((x_1 + x_2)² + (x_3 + x_4)² - 4)²/8 - 1
+
+    Without divisions on the way: if a layer's units are α_i (a + b)² with α_1 = 1, the next one adds two of them and
+    -4α_i, so that α_{i+1} = 4α_i²; in the end u = 1/(2α), c = -1. All weights are whole numbers and powers of 2.
+    """
+    task = parity_task(n, k, support)
+    depth = task.k.bit_length() - 1
+    paired = task.k == 2**depth and depth >= 1
+    require(paired, f"pairs of pairs need k = 2, 4, 8, ...; got k={task.k} (try k={2 ** max(1, depth)})")
+    members = np.asarray(task.support)
+    pairs = np.zeros((task.k // 2, n))
+    for place, index in enumerate(members):
+        pairs[place // 2, index] = 1.0
+    params: dict[str, Any] = {"W": pairs, "b": np.zeros(len(pairs))}
+    scale = 1.0  # α
+    for layer in range(2, depth + 1):
+        width = task.k // 2**layer
+        weights, bias = DeepQuadratic.names(layer)
+        params[weights] = np.repeat(np.eye(width), 2, axis=1)
+        params[bias] = np.full(width, -4.0 * scale)
+        scale = 4 * scale**2
+    params |= {"u": np.array([1 / (2 * scale)]), "c": -1.0}
+    widths = tuple(task.k // 2**layer for layer in range(1, depth + 1))
+    return parity_construction("parity/quadratic", task, DeepQuadratic(widths), params, sum(widths), "u·z_L + c")

@@ -6,7 +6,7 @@ and `progress`, `margins` and `spectra` hold probes. `attention` and `features/`
 
 from krogh.probes.base import Moment, Probe, probe
 from krogh.probes.margins import Margin, NeuronEfficiency
-from krogh.probes.progress import BatchLoss, Error, Movement, SupportWeight
+from krogh.probes.progress import BatchLoss, Error, Movement, SupportMovement, SupportWeight, TrainingError
 from krogh.probes.spectra import FourierPower, IrrepPower, NeuronCounts, NeuronShares, frequency_kernels
 
 __all__ = [
@@ -21,7 +21,9 @@ __all__ = [
     "NeuronEfficiency",
     "NeuronShares",
     "Probe",
+    "SupportMovement",
     "SupportWeight",
+    "TrainingError",
     "frequency_kernels",
     "probe",
 ]

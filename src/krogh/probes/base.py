@@ -18,7 +18,8 @@ from krogh.values import Value, check_fields
 
 
 class Moment(NamedTuple):
-    """What a probe may look at."""
+    """What a probe may look at; the `sample` that is trained on, with its `weights` (None for equal ones), where it is
+    finite."""
 
     task: Task
     model: Model
@@ -27,6 +28,8 @@ class Moment(NamedTuple):
     validation: Examples
     batch_loss: Float[Array, ""]
     step: Int[Array, ""]
+    sample: Examples | None = None
+    weights: Float[Array, " size"] | None = None
 
 
 class Probe(Value):

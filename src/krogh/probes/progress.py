@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from krogh.errors import require
+from krogh.errors import KroghError, require
 from krogh.models.base import Model
 from krogh.models.two_layer import PowerNetwork
 from krogh.probes.base import Moment, Probe, probe
@@ -32,6 +32,21 @@ class Error(Probe):
     def measure(self, moment: Moment) -> Float[Array, " 1"]:
         prediction = moment.model.predict(moment.params, moment.validation.x)
         return jnp.mean(moment.task.judge(prediction, moment.validation))[None]
+
+
+@probe("training-error")
+class TrainingError(Probe):
+    """Mean error on the whole finite sample that a trial is trained on, against the labels that it sees."""
+
+    def columns(self, task: Task) -> tuple[str, ...]:
+        return ("training_error",)
+
+    def measure(self, moment: Moment) -> Float[Array, " 1"]:
+        sample = moment.sample
+        if sample is None:
+            raise KroghError("training-error needs a finite sample (try the regime Offline or FullBatch)")
+        errors = moment.task.error(moment.model.predict(moment.params, sample.x), sample.y).astype(jnp.float32)
+        return (jnp.mean(errors) if moment.weights is None else jnp.sum(errors * moment.weights))[None]
 
 
 @probe("batch-loss")
@@ -62,6 +77,31 @@ class Movement(Probe):
         flat = len(task.input_shape) == 1
         named = flat and any(name in shapes for name in FIRST_LAYERS)
         require(named, f"movement reads a first layer named W or w; {model.kind} has {sorted(shapes)}")
+
+
+@probe("support-movement")
+class SupportMovement(Probe):
+    """How far the first layer has moved, max over neurons of |W_t - W_0|: at the relevant coordinate that moved least,
+    and at the irrelevant one that moved most.
+
+    The support is recovered, as the k coordinates that moved most, exactly where the first number is the larger.
+    """
+
+    def columns(self, task: Task) -> tuple[str, ...]:
+        return ("relevant_movement", "irrelevant_movement")
+
+    def measure(self, moment: Moment) -> Float[Array, " 2"]:
+        task = moment.task
+        assert isinstance(task, AbstractParity)
+        now, before = (first_layer(moment.model, task, params) for params in (moment.params, moment.initial))
+        moved = jnp.max(jnp.abs(now - before), axis=0)
+        relevant = jnp.any(jnp.arange(task.n)[:, None] == task.support[None, :], axis=1)
+        least = jnp.min(jnp.where(relevant, moved, jnp.inf))
+        return jnp.stack([least, jnp.max(jnp.where(relevant, 0.0, moved))])
+
+    def check(self, task: Task, model: Model) -> None:
+        require(isinstance(task, AbstractParity), f"support-movement needs a parity; got {task.kind!r}")
+        Movement().check(task, model)
 
 
 @probe("support-weight")

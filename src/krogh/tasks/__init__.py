@@ -3,7 +3,7 @@
 A task lives in one module here and registers itself with `@task("name")`. The contract is `Task` in `base.py`; most of
 it is done by `BooleanTask` (boolean.py) and `SymbolTask` (symbols.py). What a task is made of stands beside it: packed
 bits, truth tables (gates.py) and the index sets that fit a sample (consistency.py), links and positional codes of
-prompts. Nothing here knows how a network is trained.
+prompts, tables of data and where they come from (table_sources.py). Nothing here knows how a network is trained.
 """
 
 from krogh.tasks.base import ClassificationTask, Examples, Task, margins, task
@@ -15,6 +15,8 @@ from krogh.tasks.links import CentredSquareLink, LinearLink, MeanLink, RidgeLink
 from krogh.tasks.parity import DisjointParity, Parity, ParityClasses, ParityControl
 from krogh.tasks.sparse_boolean import SparseBoolean, gate, sparse_and, sparse_or, sparse_xor
 from krogh.tasks.symbols import SymbolTask
+from krogh.tasks.table import Rows, Table, balanced, parity_rows, rows_of
+from krogh.tasks.table_sources import find_tables, keep_table, read_csv
 from krogh.tasks.token_regression import TokenRegression
 
 __all__ = [
@@ -31,16 +33,24 @@ __all__ = [
     "ParityClasses",
     "ParityControl",
     "RidgeLink",
+    "Rows",
     "SparseBoolean",
     "SymbolTask",
+    "Table",
     "Task",
     "TokenRegression",
     "TwoLayerLink",
+    "balanced",
     "circuit_function",
     "coherence",
+    "find_tables",
     "gate",
+    "keep_table",
     "margins",
     "paper_dimension",
+    "parity_rows",
+    "read_csv",
+    "rows_of",
     "sign_codes",
     "sparse_and",
     "sparse_or",

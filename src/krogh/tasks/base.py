@@ -78,6 +78,9 @@ class Task(Value):
     def check_sample(self, m: Any) -> None:
         """Refuse a size of a finite sample with which the task cannot be served."""
 
+    def check_test(self, size: int) -> None:
+        """Refuse to be judged on more examples than there are."""
+
     @property
     def population_size(self) -> int | None:
         """How many distinct inputs there are, or None where they cannot be listed."""

@@ -23,6 +23,7 @@ WORD = 32
 DIGITS = 24  # binary digits of the bias that are kept: all that a float32 has between 1/2 and 1
 DIGIT_STREAM = 2  # streams below are the words themselves and label noise
 GOLDEN = 0x9E3779B9
+SHUFFLE_ROUNDS = 32
 
 
 def words(n: int) -> int:
@@ -103,3 +104,23 @@ def places(shape: tuple[int, ...], order: tuple[int, ...] | None = None) -> UInt
         number = number + jnp.uint32(stride) * jax.lax.broadcasted_iota(jnp.uint32, shape, axis)
         stride *= shape[axis]
     return number
+
+
+def shuffled(
+    key: PRNGKeyArray, epoch: UInt32[Array, "*shape"], position: UInt32[Array, "*shape"], m: UInt32[Array, ""]
+) -> Int[Array, "*shape"]:
+    """The example at `position` of `epoch`: a keyed permutation of 0..m-1, computed without a table.
+
+    A swap-or-not shuffle (Hoang, Morris, Rogaway 2012): in round r, x and (K_r - x) mod m change places if
+    a hash of the larger of the two says so. Each round is an involution, hence the whole a permutation, for
+    any m, and m can be data.
+    """
+    seeds = jax.random.bits(key, (SHUFFLE_ROUNDS, 2), jnp.uint32)
+
+    def swap(index: Array, seed: Array) -> tuple[Array, None]:
+        shift = mixed(seed[0] ^ mixed(epoch)) % m
+        partner = jnp.where(index <= shift, shift - index, shift + (m - index))
+        coin = mixed(mixed(jnp.maximum(index, partner) ^ seed[1]) + mixed(epoch ^ seed[0]))
+        return jnp.where(coin >> jnp.uint32(31) == 1, partner, index), None
+
+    return jax.lax.scan(swap, position, seeds)[0].astype(jnp.int32)

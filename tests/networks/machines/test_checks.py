@@ -112,6 +112,7 @@ def test_a_wrong_classifier_is_found():
     assert check.details["mismatches"] == 0 and check.details["wrong_outputs"] == 2 and not check.holds
 
 
+@pytest.mark.slow
 def test_weights_that_cannot_be_looked_up_are_run_densely():
     """Soft attention at the default temperature stays binary; at a low one it leaks."""
     machine, words = load_machine("parity"), ["1", "110"]

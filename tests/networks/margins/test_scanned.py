@@ -17,6 +17,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_the_same_function_and_has_the_same_gradient(name, network):
     circuit, depth = CASES[name]

@@ -136,3 +136,13 @@ def test_gaps_at_random_weights_are_those_of_their_gradients():
 def test_bad_input(call, message):
     with pytest.raises(KroghError, match=message):
         call()
+
+
+def test_correlation_with_a_parity():
+    x = boolean.cube(5)
+    parity = x[:, [0, 2]].prod(axis=1)
+    assert boolean.correlation(-3 * parity, (0, 2)) == pytest.approx(-1)
+    table = parity + 2 * x[:, 1]
+    assert boolean.correlation(table, (0, 2)) == pytest.approx(np.mean(table * parity) / np.sqrt(np.mean(table**2)))
+    with pytest.raises(KroghError, match="zero everywhere"):
+        boolean.correlation(np.zeros(8), (0,))

@@ -18,6 +18,8 @@ from krogh.theory.boolean.limits import (
     minimum_width,
     noise_attenuation,
     random_walk,
+    reference_lines,
+    resource_bound,
     sq_limit,
     statistical_limit,
 )
@@ -160,3 +162,58 @@ def test_kernel_floor_numbers():
 def test_bad_input(call, message):
     with pytest.raises(KroghError, match=message):
         call()
+
+
+# --- chapter 6 ------------------------------------------------------------------------------------------------
+
+
+def test_resources_are_multiplied_and_divided_by_luck():
+    found = resource_bound(30, 3, parameters=32_001, steps=10_000, samples=400, failure=0.5)
+    assert found["cost"] == pytest.approx(32_001 * 10_000 * 400 / 0.5) and found["threshold"] == pytest.approx(2030)
+    assert not found["fails"] and found["log10_slack"] == pytest.approx(math.log10(found["cost"] / 2030))
+    assert resource_bound(30, 3, 32_001, 10_000, tolerance=0.05)["cost"] == pytest.approx(found["cost"])
+    few = {"n": 60, "k": 20, "parameters": 1000, "steps": 1000, "samples": 10**6, "failure": 0.1}
+    assert resource_bound(**few)["fails"] and resource_bound(**few | {"n": 10, "k": 5})["fails"] is False
+    assert resource_bound(**few, constant=0.25)["threshold"] == pytest.approx(math.comb(60, 20) / 4)
+    assert resource_bound(10_000, 5000, 10, 10, samples=10)["threshold"] == math.inf, "too large for a float"
+
+
+def test_the_threshold_is_met_with_equality():
+    subsets = math.comb(12, 4)
+    assert resource_bound(12, 4, parameters=subsets // 5, steps=1, samples=1, failure=0.4)["fails"]
+    assert not resource_bound(12, 4, parameters=subsets // 5 + 1, steps=1, samples=1, failure=0.4)["fails"]
+
+
+def test_samples_make_gradients_as_precise_as_the_assumption_asks():
+    tau, failure, steps, n = 0.2, 0.2, 3, 6
+    m = resource_bound(n, 2, n, steps, tolerance=tau, failure=failure)["samples_for_tolerance"]
+    assert m == math.ceil(8 * math.log(2 * n * steps / failure) / tau**2)
+    rng, misses = np.random.default_rng(0), 0
+    for _ in range(200):  # the means of m signs, the widest entries there are
+        means = rng.choice([-1.0, 1.0], (m, n * steps)).mean(axis=0)
+        misses += np.abs(means).max() > tau / 2
+    assert misses <= 200 * failure
+
+
+def test_reference_lines_are_in_order():
+    lines = reference_lines(30, 3, signal=-0.05)
+    assert lines["statistical_bits"] == pytest.approx(math.log2(math.comb(30, 3)))
+    assert lines["statistical_bits"] < lines["online_order_low"] == pytest.approx(900)
+    assert lines["kernel_order"] == lines["online_order_high"] == pytest.approx(27_000)
+    assert lines["signal_order"] == pytest.approx(400) and math.isnan(reference_lines(30, 3)["signal_order"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"tolerance": 0.1}, "give either samples or tolerance; got samples=5, tolerance=0.1"),
+        ({"samples": None}, "give either samples or tolerance; got samples=None, tolerance=None"),
+        ({"samples": 0}, "samples must be an integer at least 1; got samples=0"),
+        ({"constant": 1.0}, r"constant must be 0.5 \(printed\) or 0.25 \(proved\); got constant=1.0"),
+        ({"failure": 1.0}, "failure must be a number strictly between 0 and 1"),
+        ({"parameters": 0}, "parameters must be an integer at least 1"),
+    ],
+)
+def test_resources_that_make_no_sense(change, message):
+    with pytest.raises(KroghError, match=message):
+        resource_bound(**{"n": 10, "k": 3, "parameters": 4, "steps": 4, "samples": 5} | change)

@@ -78,6 +78,7 @@ def test_the_margin_of_a_linear_network_is_a_distance_and_moves_no_faster_than_i
             assert abs(margin - another) <= np.linalg.norm(w - other) + 1e-6
 
 
+@pytest.mark.slow
 def test_a_flip_at_theta_is_one_at_every_other_theta_that_much_further():
     """The proof that the margin is 1-Lipschitz: δ flips at θ, so δ - (θ' - θ) flips at θ'."""
     parameters = chain_parameters(3, rounded=True)

@@ -103,6 +103,15 @@ def relaxed_gap(gradient: ArrayLike, support: Iterable[int]) -> float:
     return float(relevant.max() - irrelevant.max())
 
 
+def correlation(table: ArrayLike, support: Iterable[int]) -> float:
+    """E[f chi_S] / sqrt(E[f^2]) of a function given by its values on the cube; 1 for a multiple of the parity."""
+    values = np.asarray(table, dtype=np.float64)
+    require(values.ndim == 1, f"one table of values is needed; got shape {values.shape}")
+    size = float(np.sqrt(np.mean(values**2)))
+    require(size > 0, "a function that is zero everywhere correlates with nothing")
+    return float(fourier_coefficients(values)[subset_mask(support, _log2_length(values))]) / size
+
+
 def preactivations(weights: ArrayLike, bias: float = 0.0) -> Array:
     """w.x + b for every x of the cube, in 2^n additions and without building the cube; shape (2^n,)."""
     w = np.asarray(weights, dtype=np.float64)

@@ -80,6 +80,81 @@ def sq_limit(n: int, k: int, tolerance: float) -> dict[str, Any]:
     }
 
 
+@prediction(
+    "parity/resource-bound",
+    source="dissertation, Proposition 6.3 and section C.2.1",
+    constants="all explicit but for logarithms in the sample form, where the tolerance is taken as 1/sqrt(m)",
+)
+def resource_bound(
+    n: int,
+    k: int,
+    parameters: int,
+    steps: int,
+    samples: int | None = None,
+    tolerance: float | None = None,
+    failure: float = 0.5,
+    constant: float = 0.5,
+) -> dict[str, Any]:
+    """Parameters x steps x samples / luck, below which noisy gradient learning fails on some parity.
+
+        P T / (tau^2 d) <= C(n,k)/2  implies that some (n,k)-parity is invisible with probability 1 - d over the start
+
+    Give `samples` m, for tau = 1/sqrt(m) up to logarithms, or `tolerance` tau. P counts parameters, r(n+2)+1 for a
+    two-layer network of width r; slopes of the network are at most 1. With `constant` 0.5, as printed, the proof's
+    Markov inequality leaves 2d; 0.25 gives d. `samples_for_tolerance` make gradients of entries at most 1 as precise as
+    the assumption asks, tau/2 at all T steps except with probability d (Hoeffding): 8 log(2PT/d)/tau^2. It is about
+    the worst parity and an adversary's noise: plain gradient descent may do with less.
+    """
+    check_parity(n, k)
+    require_integer("parameters", parameters, 1)
+    require_integer("steps", steps, 1)
+    check_open("failure", failure, 0, 1)
+    require(constant in (0.5, 0.25), f"constant must be 0.5 (printed) or 0.25 (proved); got constant={constant!r}")
+    one = (samples is None) != (tolerance is None)
+    require(one, f"give either samples or tolerance; got samples={samples!r}, tolerance={tolerance!r}")
+    if samples is not None:
+        require_integer("samples", samples, 1)
+    tau = 1 / math.sqrt(samples) if samples is not None else tolerance
+    check_open("tolerance", tau, 0)  # type: ignore[arg-type]
+    log_cost = math.log(parameters) + math.log(steps) - 2 * math.log(tau) - math.log(failure)  # type: ignore[arg-type]
+    log_threshold = math.log(constant) + log_binomial(n, k)
+    return {
+        "cost": exp_or_inf(log_cost),
+        "threshold": exp_or_inf(log_threshold),
+        "log10_slack": (log_cost - log_threshold) / math.log(10),
+        "fails": log_cost <= log_threshold,
+        "tolerance": tau,
+        "samples_for_tolerance": ceil_or_inf(8 * math.log(2 * parameters * steps / failure) / tau**2),  # type: ignore[operator]
+    }
+
+
+@prediction(
+    "parity/reference-lines",
+    source="dissertation, sections 6.2.1 and 6.3.2",
+    constants="orders only, but for the bits",
+)
+def reference_lines(n: int, k: int, signal: float | None = None) -> dict[str, Any]:
+    """Samples that other learners of an (n,k)-parity need, to draw beside a frontier.
+
+        statistics log2 C(n,k);   kernels n^k;   one neuron online n^(k-1) to n^k;   a neuron of signal C: 1/C^2
+
+    `signal` is a neuron's relevant gradient entry C, e.g. of "parity/over-sparse-neuron". Kernels need n^k whatever the
+    width (Kamath et al., as cited).
+    """
+    check_parity(n, k)
+    if signal is not None:
+        check_open("signal", abs(signal) if is_number(signal) else signal, 0)
+    log_n = math.log(n)
+    return {
+        "statistical_bits": log_binomial(n, k) / math.log(2),
+        "statistical_order": k * log_n / math.log(2),
+        "kernel_order": exp_or_inf(k * log_n),
+        "online_order_low": exp_or_inf((k - 1) * log_n),
+        "online_order_high": exp_or_inf(k * log_n),
+        "signal_order": math.nan if signal is None else signal**-2,
+    }
+
+
 @prediction("parity/noise-attenuation", source="dissertation, section B.3.6", constants="all explicit")
 def noise_attenuation(noise: float, gap: float = 1.0, variant: Variant = "repaired") -> dict[str, Any]:
     """How label noise shrinks every correlation with the label, and with it gradients and Fourier gaps.

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from krogh import cli
 from krogh.cli import networks
 from krogh.networks.automata import CompiledAutomaton
 from krogh.networks.compiled import Work
@@ -56,20 +55,11 @@ QUICK = ("--restarts", 1, "--refinements", 0)
 
 
 @pytest.fixture
-def krogh(monkeypatch, capsys, tmp_path):
+def krogh(call, tmp_path):
     """Run the command in this process, in a folder with three files: the exit code and what was printed."""
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "half.circuit").write_text(HALF_ADDER)
     (tmp_path / "ones.yaml").write_text(MACHINE)
     (tmp_path / "even.yaml").write_text(AUTOMATON)
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["krogh", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        printed = capsys.readouterr()
-        return int(ended.value.code or 0), printed.out, printed.err
 
     return call
 

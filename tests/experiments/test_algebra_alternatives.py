@@ -66,6 +66,7 @@ def test_predicted_margins_of_memorisers(p, balanced, printed):
     assert found["memoriser, balanced"] == pytest.approx(math.sqrt(2) * (p - 1) / p**1.5)
 
 
+@pytest.mark.slow
 def test_training_that_leaves_the_memoriser_is_reproduced():
     """From weights to figures; every noise is one structure, and starts at the memoriser."""
     settings = ALTERNATIVES.settings("laptop", {"p": 5, "start_p": 5})

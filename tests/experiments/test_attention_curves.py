@@ -110,6 +110,7 @@ def test_curves_like_the_sources_are_reproduced(tmp_path, monkeypatch):
     assert verdicts(experiment, endless)["bound-is-vacuous"] == INCONCLUSIVE, "a network without norms"
 
 
+@pytest.mark.slow
 def test_curves_that_all_generalise_or_none_are_not_reproduced(tmp_path, monkeypatch):
     found = verdicts(*curves(lambda *_: 1.0, tmp_path / "all", monkeypatch))
     assert found["generalises-m60"] == REPRODUCED and found["overfits-m20"] == NOT_REPRODUCED

@@ -93,6 +93,7 @@ def drawn(tables: Tables[Any], experiment: Experiment[Any] = MAIN) -> dict[str, 
 FEW = {"replays": 2, "draws": 100}
 
 
+@pytest.mark.slow
 def test_a_logarithmic_law_is_reproduced():
     tables = tables_of(LOGARITHMIC, trials=400, **FEW)
     found = verdicts(tables)

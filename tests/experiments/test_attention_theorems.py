@@ -363,6 +363,7 @@ def test_the_learner_is_certain_as_often_as_data_sets_are_unique():
 # --- figures, studies and pages -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_figures_draw_beyond_the_smoke_scale():
     drawn(EXPERIMENTS["attention/constructions"](), tables_of("attention/constructions", **SMALL))
 

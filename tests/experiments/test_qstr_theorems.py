@@ -401,6 +401,7 @@ def test_a_norm_of_fitting_that_does_not_grow_competes_with_nothing():
     assert norm_verdicts(fitting=lambda n, length: 1 / n)["competition"] == INCONCLUSIVE
 
 
+@pytest.mark.slow
 def test_the_smoke_scale_executes_the_constructions():
     experiment = norm_competition.NormCompetition()
     settings = experiment.settings("smoke", {"samples": (4, 8), "lengths": (4, 8), "seeds": 1, "prompts": 50})

@@ -77,6 +77,8 @@ def study_entry(name: str, **changes: Any) -> dict[str, Any]:
             "converged": 1741,
             "failed": 57,
             "diverged": 2,
+            "path_xla": 1200,
+            "path_resident": 600,
             "trained_steps": 41_234_000,
             "useful_steps": 39_800_000,
             "wasted_share": 0.0348,

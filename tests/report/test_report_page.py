@@ -154,6 +154,8 @@ def test_the_accounting_is_there(page: Page) -> None:
         "0.4.38",
         "learning_rate0.1",
         "diverged2",
+        "trained through XLA1200",
+        "trained by the resident kernel600",
         "compilations12",
         "3.5",
     ):

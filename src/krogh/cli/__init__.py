@@ -165,21 +165,33 @@ def verify(
     *names: str,
     scale: str = "smoke",
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
+    trials: int = 200,
+    seconds: float | None = None,
+    precision: Flag = False,
     json: Flag = False,
 ) -> int:
-    """Compare what this machine's accelerator trains with what its CPU trains, over a few steps of the same trials.
+    """Compare what this machine's accelerator computes with what its CPU computes, with the programs of a study.
 
-    A compiler can be wrong on one kind of device, and networks that are trained wrongly often learn all the same.
+    A compiler can be wrong on one kind of device, and networks that are trained or judged wrongly often learn all the
+    same. Of each experiment's first and last structure, three things are compared: evaluation and one round of training
+    with float64, within what rounding explains, and outcomes and convergence times of many trials with the CPU's. The
+    chance that any of the latter is called different without being so is 1% at most. Exits with 1 on a disagreement.
 
     Args:
         names: experiments, or patterns such as 'parity/*'.
         scale: smoke, laptop or paper: whose trials.
         set_: change a setting, as key=value; may be repeated.
+        trials: how many trials of a structure are trained to their ends, at most.
+        seconds: how long the CPU trains them, and each of the other comparisons takes, about; 30 unless given.
+        precision: measure instead what full float32 products cost on this accelerator (2 seconds a run unless given).
         json: print JSON.
     """
     from krogh.cli import verifying
 
-    return verifying.verify_devices(names, scale, set_, json)
+    longest = seconds if seconds is not None else 2.0 if precision else 30.0
+    return verifying.verify_devices(
+        names, scale, set_, trials=trials, seconds=longest, precision=precision, as_json=json
+    )
 
 
 @app.command

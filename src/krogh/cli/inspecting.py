@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections import Counter
 from typing import Any
 
 from rich.console import Console
@@ -94,6 +95,7 @@ def _page(kind: str, name: str, thing: Any) -> dict[str, Any]:
     page: dict[str, Any] = {"kind": kind[:-1], "name": name, "summary": summary(thing)}
     if kind == "experiments":
         page |= {"title": thing.title, "question": thing.question, "source": thing.source}
+        page["path"] = _path(thing())
         for scale, settings in thing.scales.items():
             page[f"settings, {scale}"] = {
                 key: f"{value}  ({text})" for key, (value, text) in settings_help(settings).items()
@@ -115,6 +117,17 @@ def _page(kind: str, name: str, thing: Any) -> dict[str, Any]:
         page["example"] = describe(thing.example()[0])
     page["description"] = inspect.getdoc(getattr(thing, "function", thing)) or ""
     return page
+
+
+def _path(experiment: Any) -> str:
+    """What trains its trials, by the structures of the smallest scale."""
+    from krogh.engine.resident import path_in_words
+
+    cohorts = list(experiment.trials(experiment.settings("smoke", {})))
+    counted = Counter(path_in_words(cohort.template) for cohort in cohorts)
+    if len(counted) < 2:
+        return next(iter(counted), "nothing is trained")
+    return "; ".join(f"{number} of {len(cohorts)} structures: {text}" for text, number in counted.items())
 
 
 def parse_settings(given: tuple[str, ...]) -> dict[str, str]:

@@ -13,19 +13,13 @@ import numpy as np
 import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
-from krogh.experiments.parity.common import OnlineSettings
-from krogh.lab import Claims, Experiment, Figure, Tables, experiment, figures, groups, need, setting, times_of
-from krogh.lab.charts import Panel as Axes
+from krogh.experiments.parity.common import FEWEST_SEEDS, PLATEAU, OnlineSettings, draw_errors, plateau_fractions
+from krogh.lab import Claims, Experiment, Figure, Tables, experiment, groups, need, setting, times_of
 from krogh.lab.estimate import median, share_of
-from krogh.lab.times import plateau_fraction
 from krogh.models import Model, Neuron, ParityTransformer, configuration
 from krogh.probes import Error
 from krogh.tasks import Parity
 from krogh.training import Adam, Sgd
-
-PLATEAU = 0.45
-FEWEST = 6  # seeds: of fewer, a median has no interval at 95%
-DRAWN = 250  # points of a curve in the figure
 
 
 @dataclass(frozen=True)
@@ -108,7 +102,7 @@ class TrainingCurves(Experiment[Settings]):
                 "share of seeds that converge",
                 at_least=0.2,  # the 20% of the source's grid (§5.3.1)
                 source_value="all eight panels reach zero error (one seed each)",
-                needs=[need(len(rows), FEWEST, "seeds")],
+                needs=[need(len(rows), FEWEST_SEEDS, "seeds")],
             )
             if panel.waits:
                 fractions = plateau_fractions(rows)
@@ -119,7 +113,7 @@ class TrainingCurves(Experiment[Settings]):
                     f"median share of [0, t_c] with error > {PLATEAU}",
                     at_least=0.4,
                     source_value="long plateau, then a drop",
-                    needs=[need(len(fractions), FEWEST, "seeds that converged")],
+                    needs=[need(len(fractions), FEWEST_SEEDS, "seeds that converged")],
                 )
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
@@ -138,7 +132,7 @@ class TrainingCurves(Experiment[Settings]):
         drawn = []
         for name, trials in groups(tables["trials"], "panel").items():
             panel = chart.panel(title=PANELS[name].title, x="steps", y="error", ylim=(-0.02, 0.62))
-            drawn.append(_draw(panel, trials).with_columns(panel=pl.lit(name)))
+            drawn.append(draw_errors(panel, trials).with_columns(panel=pl.lit(name)))
         yield chart.figure(
             f"Share of wrong predictions on {min(settings.validation, 1024)} examples every {settings.probe_every} "
             f"steps, {settings.seeds} seeds per panel (thin), the seed of median convergence time in full colour. "
@@ -154,30 +148,3 @@ def model_of(panel: Panel, settings: Settings) -> Model:
     if panel.configuration == "x":
         return Neuron("sine", settings.k, scale=panel.scale)
     return configuration(panel.configuration, settings.k)
-
-
-def plateau_fractions(rows: pl.DataFrame) -> np.ndarray:
-    """For each converged seed the share of [0, t_c] with error above the plateau level."""
-    solved = rows.filter(pl.col("convergence_time").is_not_null())
-    return np.array(
-        [
-            float(plateau_fraction(np.asarray(step), np.asarray(error), float(time), PLATEAU))
-            for step, error, time in solved.select("curve.step", "curve.error", "convergence_time").iter_rows()
-        ]
-    )
-
-
-def _draw(panel: Axes, rows: pl.DataFrame) -> pl.DataFrame:
-    times = times_of(rows)
-    middle = int(np.argsort(times, kind="stable")[(len(times) - 1) // 2])
-    drawn = []
-    columns = rows.select("seed", "curve.step", "curve.error", "steps", "accuracy")
-    for place, (seed, step, error, end, accuracy) in enumerate(columns.iter_rows()):
-        thinned = slice(None, None, max(1, len(step) // DRAWN))
-        # The last point is the check that ended the trial, on the whole sample.
-        step, error = [*step[thinned], end], [*error[thinned], 1 - accuracy]
-        chosen = place == middle
-        color = figures.BLUE if chosen else figures.SKY
-        panel.ax.plot(step, error, color=color, linewidth=1.4 if chosen else 0.5, alpha=1.0 if chosen else 0.6)
-        drawn.append(pl.DataFrame({"seed": seed, "step": step, "error": error}))
-    return pl.concat(drawn)

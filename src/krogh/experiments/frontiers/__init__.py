@@ -1,0 +1,1 @@
+"""Pareto frontiers of feature learning: data, width, steps and luck (dissertation, chapter 6)."""

@@ -104,7 +104,9 @@ def test_a_batch_is_a_decoded_draw(task):
 
 def test_a_key_decides_everything(task):
     eager, compiled = task.batch(KEY, 16), batch(task, KEY, 16)
-    for one, other in zip(eager, compiled, strict=True):  # a normal number may differ in its last bits
+    assert jax.tree.structure(eager) == jax.tree.structure(compiled)
+    for one, other in zip(jax.tree.leaves(eager), jax.tree.leaves(compiled), strict=True):
+        # a normal number may differ in its last bits
         assert np.allclose(one, other, rtol=1e-5, atol=1e-6) if task.regression else np.array_equal(one, other)
 
 
@@ -174,6 +176,10 @@ def test_limits_and_baselines_are_numbers_a_person_can_read(task, large):
         assert isinstance(number, float) and not math.isnan(number) and number >= 0, name
     assert math.isfinite(limits.get("samples", 0.0 if informative else math.inf)) == informative
     assert math.isfinite(limits.get("statistical_queries", 0.0))
+    if task.strategies():
+        losses = [task.baselines()[f"loss_{name}"] for name in task.strategies()]
+        assert losses == sorted(losses, reverse=True), "from simple to good"
+        return
     if task.regression:
         null = task.baselines()["null_risk"]
         assert abs(null - np.mean(np.asarray(drawn.truth, np.float64) ** 2)) < 0.05 * null
@@ -203,11 +209,23 @@ def test_predicting_the_truth_is_correct(task):
 def test_errors_are_mistakes_or_squared_distances(task):
     drawn = batch(task, KEY, 64)
     other = np.asarray(task.error(-predicted(task, drawn.truth), drawn.truth))
-    if task.regression:
+    if not isinstance(task, ClassificationTask) and task.regression:
         distance = (2 * np.asarray(drawn.truth, np.float64)) ** 2
         assert np.allclose(other, distance.reshape(64, -1).mean(axis=1), rtol=1e-5)
     else:
         assert set(np.unique(other)) == {1.0}
+
+
+def test_a_strategy_is_at_no_distance_from_itself_and_apart_from_the_others(task):
+    drawn = batch(task, KEY, 16)
+    said = {name: np.asarray(strategy(drawn.x)) for name, strategy in task.strategies().items()}
+    for name, own in said.items():
+        classes = isinstance(task, ClassificationTask)
+        prediction = np.repeat(np.log(own)[:, None], drawn.y.shape[1], axis=1) if classes else own
+        distances = {other: np.asarray(task.distance(own_other, prediction)) for other, own_other in said.items()}
+        assert all(found.shape == (16,) and (found > -1e-6).all() for found in distances.values())
+        assert np.abs(distances[name]).max() < 1e-6
+        assert all(distances[other].max() > 1e-3 for other in said if other != name)
 
 
 def test_test_examples_look_like_training_examples(task):

@@ -8,6 +8,21 @@ prompts, tables of data and where they come from (table_sources.py). Nothing her
 
 from krogh.tasks.base import ClassificationTask, Examples, Task, margins, task
 from krogh.tasks.boolean import BooleanTask
+from krogh.tasks.chains import (
+    DirichletRows,
+    DoublyStochastic,
+    GivenRows,
+    Hard,
+    Interpolated,
+    MarkovChains,
+    Mixture,
+    Prior,
+    Unigram,
+    context_of,
+    gram_counts,
+    kl,
+    stationary,
+)
 from krogh.tasks.circuit_function import CircuitFunction, circuit_function
 from krogh.tasks.codes import coherence, paper_dimension, sign_codes
 from krogh.tasks.composition import GroupComposition
@@ -24,14 +39,22 @@ __all__ = [
     "CentredSquareLink",
     "CircuitFunction",
     "ClassificationTask",
+    "DirichletRows",
     "DisjointParity",
+    "DoublyStochastic",
     "Examples",
+    "GivenRows",
     "GroupComposition",
+    "Hard",
+    "Interpolated",
     "LinearLink",
+    "MarkovChains",
     "MeanLink",
+    "Mixture",
     "Parity",
     "ParityClasses",
     "ParityControl",
+    "Prior",
     "RidgeLink",
     "Rows",
     "SparseBoolean",
@@ -40,12 +63,16 @@ __all__ = [
     "Task",
     "TokenRegression",
     "TwoLayerLink",
+    "Unigram",
     "balanced",
     "circuit_function",
     "coherence",
+    "context_of",
     "find_tables",
     "gate",
+    "gram_counts",
     "keep_table",
+    "kl",
     "margins",
     "paper_dimension",
     "parity_rows",
@@ -55,5 +82,6 @@ __all__ = [
     "sparse_and",
     "sparse_or",
     "sparse_xor",
+    "stationary",
     "task",
 ]

@@ -11,6 +11,7 @@ n uniform symbols) in `symbols.py`; a new task of theirs is its truth alone.
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -61,6 +62,23 @@ class Task(Value):
     def judge(self, prediction: Array, examples: Examples) -> Float[Array, " batch"]:
         """The error that a trial is judged by: that against the truth unless a task knows better, by `latent` say."""
         return self.error(prediction, examples.truth)
+
+    def strategies(self) -> dict[str, Callable[[Array], Array]]:
+        """What a learner may do on the way, from simple to good: inputs to what a prediction would say.
+
+        Phases of training are told by the nearest of them (`distance`); most tasks have none.
+        """
+        return {}
+
+    def distance(self, strategy: Array, prediction: Array) -> Float[Array, " batch"]:
+        """How far each prediction is from what a strategy says: the mean squared difference unless a task knows."""
+        squares = (prediction - strategy) ** 2
+        return jnp.mean(squares.reshape(squares.shape[0], -1), axis=1)
+
+    @property
+    def causal(self) -> bool:
+        """Whether a model that looks at later positions would be cheating, as in predicting the next token."""
+        return False
 
     @property
     def regression(self) -> bool:

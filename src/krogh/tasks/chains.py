@@ -583,6 +583,10 @@ class MarkovChains(ClassificationTask):
         """KL(strategy ‖ softmax of the logits at the last position), in nats."""
         return kl(strategy, prediction[:, -1])
 
+    def judge_strategy(self, strategy: Float[AnyArray, "batch k"], examples: Examples) -> Float[Array, " batch"]:
+        """KL(true row of the last context ‖ strategy), in nats."""
+        return kl(self.true_rows(examples), jnp.log(strategy))
+
     def baselines(self) -> dict[str, float]:
         """The loss E KL(true row ‖ strategy) of every strategy on 4,096 judged sequences, always the same ones."""
         return {f"loss_{name}": float(np.mean(losses)) for name, losses in strategy_losses(self, 4096, 0).items()}
@@ -597,8 +601,7 @@ def strategy_losses(task: MarkovChains, sequences: int, seed: int) -> dict[str, 
 
     def losses(task: MarkovChains, key: PRNGKeyArray) -> dict[str, Array]:
         examples = task.decode(task.test(key, sequences))
-        truth = task.true_rows(examples)
-        return {name: kl(truth, jnp.log(of(examples.x))) for name, of in task.strategies().items()}
+        return {name: task.judge_strategy(of(examples.x), examples) for name, of in task.strategies().items()}
 
     found = jax.jit(losses)(task, jax.random.key(seed))
     return {name: np.asarray(found[name], np.float64) for name in task.strategies()}  # simple to good: jit sorts

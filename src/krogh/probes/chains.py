@@ -1,13 +1,13 @@
 """What forms inside a network that learns Markov chains in context (dissertation, §8.3.2 and Appendix E.2).
 
-    previous token      mean over i ≥ 2 of the first layer's attention from position i to i-1
-    induction           attention of the last position, in the second layer, to successors of the present symbol:
-                        Σ_{j ≥ 2: x_{j-1} = x_t} S_tj
-    v̂                   effective positional encoding of the first layer, softmax over r of (e_x W_Q)·v_r/√d,
-                        averaged over symbols and heads; v̂_1 is the token itself, v̂_2 the one before
-    even-odd index      mean of u_j over even 4 ≤ j ≤ J minus the mean over odd 3 ≤ j ≤ J, on v̂ or on the minimal
-                        model's v; positive for a bias to look back an odd number of tokens. u_2 is left out: it is the
-                        useful coordinate
+previous token      mean over i ≥ 2 of the first layer's attention from position i to i-1
+induction           attention of the last position, in the second layer, to successors of the present symbol:
+                    Σ_{j ≥ 2: x_{j-1} = x_t} S_tj
+v̂                   effective positional encoding of the first layer, softmax over r of (e_x W_Q)·v_r/√d,
+                    averaged over symbols and heads; v̂_1 is the token itself, v̂_2 the one before
+even-odd index      mean of u_j over even 4 ≤ j ≤ J minus the mean over odd 3 ≤ j ≤ J, on v̂ or on the minimal
+                    model's v; positive for a bias to look back an odd number of tokens. u_2 is left out: it is the
+                    useful coordinate
 """
 
 from __future__ import annotations

@@ -145,8 +145,7 @@ class ChainPhases(Experiment[Settings]):
                 "varies",
                 "seeds have the same curve and drop at different times.",
                 median(rows["transition"].to_numpy(), lowest=0.0, sample=sample),
-                "median number of sequences until the transition "
-                f"({len(moved)} of {len(rows)} seeds; {_range(moved)})",
+                f"median number of sequences until the transition ({len(moved)} of {len(rows)} seeds; {_range(moved)})",
                 between=(0.1 * 92_000, 10 * 92_000),
                 source_value="about 92,000 sequences in Figure 8.1, at another learning rate",
             )
@@ -182,9 +181,13 @@ class ChainPhases(Experiment[Settings]):
     def _encoding(self, tables: Tables[Settings]) -> Figure:
         by_k, ks = groups(tables["curves"], "k"), tables.settings.ks
         times = groups(tables["phases"], "k")
-        chart = self.chart("encoding", "Effective positional encoding", columns=len(ks), width=5.2 * len(ks), height=3.4)
+        chart = self.chart(
+            "encoding", "Effective positional encoding", columns=len(ks), width=5.2 * len(ks), height=3.4
+        )
         for k in ks:
-            panel = chart.panel(title=f"k = {k}", x="place j (1: the token itself, 2: the one before)", y="v̂_j", log="y")
+            panel = chart.panel(
+                title=f"k = {k}", x="place j (1: the token itself, 2: the one before)", y="v̂_j", log="y"
+            )
             for words, moment in _moments(times[k], by_k[k]).items():
                 rows = by_k[k].filter(pl.col("time") == moment)
                 values = [rows[f"v{j}"].median() for j in range(1, SHOWN + 1)]

@@ -41,9 +41,19 @@ class Simplicity(Experiment[Settings]):
     source = "dissertation, §8.3.1, Figure 8.4a"
     scales = {
         "smoke": Settings(
-            k=3, length=12, dimension=8, steps=40, look_every=20, seeds=2, validation=64, batch_size=16, shares=(0.5, 1.0)
+            k=3,
+            length=12,
+            dimension=8,
+            steps=40,
+            look_every=20,
+            seeds=2,
+            validation=64,
+            batch_size=16,
+            shares=(0.5, 1.0),
         ),
-        "laptop": Settings(length=60, rate=1e-3, steps=2_400, look_every=40, seeds=6, validation=500, shares=(0.5, 1.0)),
+        "laptop": Settings(
+            length=60, rate=1e-3, steps=2_400, look_every=40, seeds=6, validation=500, shares=(0.5, 1.0)
+        ),
         "paper": Settings(steps=8_000),
     }
     notes = (
@@ -65,7 +75,10 @@ class Simplicity(Experiment[Settings]):
         table, scale = results.table.with_columns(share=pl.col("task.prior.p")), float(results.settings.batch_size)
         phases = phase_table(table, "unigram", "bigram", labels=("share",), scale=scale)
         formed = [
-            scale * min((s for s, b in zip(c["step"], c["previous_token"], strict=True) if b > HALF_BACK), default=float("inf"))
+            scale
+            * min(
+                (s for s, b in zip(c["step"], c["previous_token"], strict=True) if b > HALF_BACK), default=float("inf")
+            )
             for c in map(curve_of, table.iter_rows(named=True))
         ]
         phases = phases.with_columns(
@@ -125,13 +138,19 @@ class Simplicity(Experiment[Settings]):
         colors = dict(zip(tables.settings.shares, figures.PALETTE, strict=False))
         seen = tables["curves"].with_columns(useful=pl.col("time") * pl.col("share"))
         for share, rows in groups(seen, "share").items():
-            panel.ranges(rows, "useful", "loss", f"p = {share:g}", middle=pl.Expr.median, color=colors[share], key="legend")
+            panel.ranges(
+                rows, "useful", "loss", f"p = {share:g}", middle=pl.Expr.median, color=colors[share], key="legend"
+            )
         for name in ("unigram", "bigram"):
             panel.reference(float(seen[f"baseline_{name}"].mean()), name)  # type: ignore[arg-type]
-        times = chart.panel(x="share p of doubly stochastic sequences", y="doubly stochastic sequences until the drop", log="y")
+        times = chart.panel(
+            x="share p of doubly stochastic sequences", y="doubly stochastic sequences until the drop", log="y"
+        )
         times.curve(curves(tables["phases"], x="share", y="useful", statistic=median_time)[()], "loss", key="legend")
         times.curve(
-            curves(tables["phases"], x="share", y="useful_formed", statistic=median_time)[()], "previous token", key="legend"
+            curves(tables["phases"], x="share", y="useful_formed", statistic=median_time)[()],
+            "previous token",
+            key="legend",
         )
         yield chart.figure(
             "Left: median loss with the range over seeds; dashed: what the strategies lose. Right: median number of "

@@ -1,4 +1,4 @@
-"""Which simple strategy a network is nearest to while it trains, for any task that has strategies (dissertation, §8.3.1).
+"""Which simple strategy a network is nearest to while it trains (dissertation, §8.3.1), for tasks that have some.
 
 A strategy is a predictor that somebody could write down: the uniform guess, the frequencies of symbols so far, the
 frequencies of what followed the present symbol. A network that learns in stages passes from one to the next.

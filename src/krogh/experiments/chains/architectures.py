@@ -83,8 +83,8 @@ class Architectures(Experiment[Settings]):
     notes = (
         "Linear attention is the one-layer model of the qSTR experiments: it has no positions, so that it can weigh "
         "symbols but not find what followed one.",
-        "Learning rates were set beforehand, one for each architecture, and not searched: Adam, 1e-3 for the transformer "
-        "and 3e-3 for the others.",
+        "Learning rates were set beforehand, one for each architecture, and not searched: Adam, 1e-3 for the "
+        "transformer and 3e-3 for the others.",
     )
 
     def check(self, settings: Settings) -> None:
@@ -153,7 +153,7 @@ class Architectures(Experiment[Settings]):
             draw_distances(panel, by_name[name], STRATEGIES)
             shade_phases(panel, by_name[name], STRATEGIES)
         yield chart.figure(
-            "Top: loss of every seed, their median and what the strategies lose. Bottom: median distances with the range "
-            "over seeds, shaded by the nearest strategy.",
+            "Top: loss of every seed, their median and what the strategies lose. Bottom: median distances with the "
+            "range over seeds, shaded by the nearest strategy.",
             tables["curves"],
         )

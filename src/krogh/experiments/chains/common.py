@@ -92,7 +92,7 @@ class ChainSettings:
         if not count:
             return ()
         share = np.linspace(0, 1, count) ** 1.5
-        return tuple(sorted({int(round(self.steps * one / self.look_every)) * self.look_every for one in share}))
+        return tuple(sorted({round(float(self.steps * one / self.look_every)) * self.look_every for one in share}))
 
     def check_looks(self) -> None:
         whole = self.steps % self.look_every == 0

@@ -113,7 +113,7 @@ class Hazards(Experiment[Settings]):
         }
         say(
             "start-times",
-            "A uniform start instead of a stationary one changes the time of the transition by less than a factor of 2.",
+            "A uniform start instead of a stationary one changes the time of the transition by less than a factor 2.",
             times[UNIFORM] / times[USUAL],
             "ratio of the median numbers of sequences until the transition",
             between=(0.5, 2.0),
@@ -135,7 +135,8 @@ class Hazards(Experiment[Settings]):
         )
         say(
             "printed-rate",
-            f"With the printed rate {PRINTED_RATE:g} most networks are still on the plateau after {horizon:,.0f} sequences.",
+            f"With the printed rate {PRINTED_RATE:g} most networks are still on the plateau after {horizon:,.0f} "
+            "sequences.",
             share_where(cases[PRINTED], pl.col("transition").is_infinite(), PRINTED),
             "share of seeds without a transition",
             at_least=0.5,
@@ -159,13 +160,13 @@ class Hazards(Experiment[Settings]):
         ):
             panel.line(bands["time"], bands[name], words, style="-", key="legend")
         yield chart.figure(
-            "Left: median loss with the range over seeds. A leaking network is judged at the last position, where it has "
-            "nothing to copy. Right: how wide three usual bands are around the same seeds.",
+            "Left: median loss with the range over seeds. A leaking network is judged at the last position, where it "
+            "has nothing to copy. Right: how wide three usual bands are around the same seeds.",
         )
 
 
 def entropy_rate(task: MarkovChains, sequences: int = 20_000) -> float:
-    """E H(P_x), nats: the least cross-entropy of anybody who knows the chain behind each sequence but not its future."""
+    """E H(P_x), nats: the least cross-entropy of anybody who knows the chain of each sequence but not its future."""
 
     def entropies(task: MarkovChains) -> Float[Array, " sequences"]:
         rows = task.true_rows(task.decode(task.test(jax.random.key(0), sequences)))

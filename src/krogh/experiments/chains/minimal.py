@@ -89,8 +89,8 @@ class Minimal(Experiment[Settings]):
             early = [need(settings.steps, EARLY, "steps"), "" if EARLY % settings.look_every == 0 else "no such look"]
             about(
                 "second-layer-first",
-                f"after {EARLY} steps W is diagonal (its diagonal more than twice the rest) while v is still within 15% "
-                "of constant.",
+                f"after {EARLY} steps W is diagonal (its diagonal more than twice the rest) while v is still within "
+                "15% of constant.",
                 share_where(rows, (pl.col("early_ratio") > 2) & (pl.col("early_spread") < 0.15), sample),
                 "share of seeds",
                 needs=early,

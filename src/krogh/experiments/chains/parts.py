@@ -51,7 +51,7 @@ class Parts(Experiment[Settings]):
         "paper": Settings(),
     }
     notes = (
-        "The caption of Figure E.6 calls the stationary law of doubly stochastic chains the identity; uniform is meant.",
+        "Figure E.6's caption calls the stationary law of doubly stochastic chains the identity; uniform is meant.",
         "On the plateau: the looks at which the unigram strategy is the nearest; their median is taken.",
     )
 

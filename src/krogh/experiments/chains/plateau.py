@@ -98,7 +98,7 @@ class Plateau(Experiment[Settings]):
             for low, high in itertools.pairwise(settings.spreads):
                 say(
                     f"spread-{chosen:g}-{low:g}",
-                    f"Rate {chosen:g}: the transition comes later from a standard deviation of {low:g} than of {high:g}.",
+                    f"Rate {chosen:g}: the transition comes later from standard deviation {low:g} than from {high:g}.",
                     curve.at(low) / curve.at(high),
                     "ratio of the median numbers of sequences until the transition",
                     above=1.0,
@@ -106,8 +106,8 @@ class Plateau(Experiment[Settings]):
         slowest = groups(tables["phases"], ("spread", "rate"))[settings.spreads[0], settings.rates[0]]
         say(
             "still-there",
-            f"With standard deviation {settings.spreads[0]:g} and rate {settings.rates[0]:g}, most networks are still on "
-            f"the plateau after {horizon:,.0f} sequences.",
+            f"With standard deviation {settings.spreads[0]:g} and rate {settings.rates[0]:g}, most networks are still "
+            f"on the plateau after {horizon:,.0f} sequences.",
             share(int(slowest["transition"].is_infinite().sum()), len(slowest), sample="slowest"),
             "share of seeds without a transition",
             at_least=0.5,
@@ -125,6 +125,6 @@ class Plateau(Experiment[Settings]):
         for chosen, curve in curves(tables["phases"], by="rate", x="spread", y="transition", horizon=horizon).items():
             panel.curve(curve, f"rate {chosen:g}", key="legend")
         yield chart.figure(
-            "Median number of sequences until the loss is below the midpoint of unigram and bigram, with 95% intervals; a "
-            f"triangle at the upper edge is a median that was not reached within {horizon:,.0f}."
+            "Median number of sequences until the loss is below the midpoint of unigram and bigram, with 95% intervals; "
+            f"a triangle at the upper edge is a median that was not reached within {horizon:,.0f}."
         )

@@ -57,8 +57,8 @@ class Simplicity(Experiment[Settings]):
         "paper": Settings(steps=8_000),
     }
     notes = (
-        "The share of unigram sequences in Figure 8.4a is not stated. The number of doubly stochastic sequences seen is "
-        "p times all.",
+        "The share of unigram sequences in Figure 8.4a is not stated. The number of doubly stochastic sequences seen "
+        "is p times all.",
         "With few doubly stochastic sequences the best predictor is a mixture that loses more on flat Dirichlet chains "
         "than the threshold allows: beside the loss, the first layer's attention to the token before is timed.",
     )
@@ -154,6 +154,6 @@ class Simplicity(Experiment[Settings]):
         )
         yield chart.figure(
             "Left: median loss with the range over seeds; dashed: what the strategies lose. Right: median number of "
-            "doubly stochastic sequences until the loss is below the midpoint of unigram and bigram, and until the first "
-            f"layer's previous-token score passes {HALF_BACK:g}, with 95% intervals.",
+            "doubly stochastic sequences until the loss is below the midpoint of unigram and bigram, and until the "
+            f"first layer's previous-token score passes {HALF_BACK:g}, with 95% intervals.",
         )

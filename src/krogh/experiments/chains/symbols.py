@@ -1,7 +1,7 @@
 """Figure E.4: the same phases with more symbols, if the context is long enough to show the unigram phase.
 
-With k symbols the stationary law is nearly uniform for large k, so that the unigram strategy gains little over guessing;
-and a bigram table has k² entries to be read off the context. The gap between the two needs a longer context.
+With k symbols the stationary law is nearly uniform for large k, so that unigrams gain little over guessing; and a
+bigram table has k² entries to be read off the context. The gap between the two needs a longer context.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Symbols(Experiment[Settings]):
             draw_distances(panel, by_length[length], STRATEGIES)
             shade_phases(panel, by_length[length], STRATEGIES)
         yield chart.figure(
-            "Top: loss of every seed, their median and what the strategies lose. Bottom: median distances with the range "
-            "over seeds, shaded by the nearest strategy.",
+            "Top: loss of every seed, their median and what the strategies lose. Bottom: median distances with the "
+            "range over seeds, shaded by the nearest strategy.",
             tables["curves"],
         )

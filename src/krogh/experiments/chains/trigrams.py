@@ -141,7 +141,7 @@ class Trigrams(Experiment[Settings]):
             draw_distances(panel, by_heads[number], STRATEGIES)
             shade_phases(panel, by_heads[number], STRATEGIES)
         yield chart.figure(
-            "Top: loss of every seed, their median and what the strategies lose. Bottom: median distances with the range "
-            "over seeds, shaded by the nearest strategy.",
+            "Top: loss of every seed, their median and what the strategies lose. Bottom: median distances with the "
+            "range over seeds, shaded by the nearest strategy.",
             tables["curves"],
         )

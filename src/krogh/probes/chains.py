@@ -69,10 +69,10 @@ class AttentionScores(Probe):
 
 @probe("positional-encoding")
 class PositionalEncoding(Probe):
-    """The even-odd index of v̂, and its first coordinates v1, v2, ... (at most eight)."""
+    """The even-odd index of v̂, and its first coordinates (at most eight)."""
 
     def columns(self, task: Task) -> tuple[str, ...]:
-        return ("even_odd", *(f"v{j}" for j in range(1, min(SHOWN, task.input_shape[0]) + 1)))
+        return ("even_odd", *(f"encoding_{j}" for j in range(1, min(SHOWN, task.input_shape[0]) + 1)))
 
     def measure(self, moment: Moment) -> Float[Array, " columns"]:
         model = moment.model
@@ -90,13 +90,13 @@ class PositionalEncoding(Probe):
 class MinimalWeights(Probe):
     """W and v of the minimal model: how diagonal W is, the even-odd index of v, how far v is from constant, v1, v2, ...
 
-    `diag_ratio` is mean diagonal / mean rest of W (Lemma 8.4), `diag_gap` their difference, `spread` is
+    `diag_ratio` is mean diagonal / mean rest of W (Lemma 8.4), `diag_gap` their difference, `v_spread` is
     max_j |v_j - v_1| / |v_1| over the first eight j.
     """
 
     def columns(self, task: Task) -> tuple[str, ...]:
         shown = min(SHOWN, task.input_shape[0])
-        return ("diag_ratio", "diag_gap", "even_odd", "spread", *(f"v{j}" for j in range(1, shown + 1)))
+        return ("diag_ratio", "diag_gap", "v_even_odd", "v_spread", *(f"v{j}" for j in range(1, shown + 1)))
 
     def measure(self, moment: Moment) -> Float[Array, " columns"]:
         W, v = moment.params["W"], moment.params["v"]

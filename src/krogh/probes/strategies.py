@@ -21,7 +21,7 @@ class StrategyDistances(Probe):
     what each strategy itself would lose on the same examples (`baseline_...`, the same at every look)."""
 
     def columns(self, task: Task) -> tuple[str, ...]:
-        names = tuple(task.strategies())
+        names = [name.replace("-", "_") for name in task.strategies()]
         return ("loss", *(f"distance_{name}" for name in names), *(f"baseline_{name}" for name in names))
 
     def measure(self, moment: Moment) -> Float[Array, " columns"]:

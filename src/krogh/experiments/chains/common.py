@@ -7,7 +7,6 @@ still on the plateau when the source's figures show the drop; 5e-4 is used here 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -132,11 +131,3 @@ def share_where(rows: pl.DataFrame, holds: pl.Expr, sample: str) -> Estimate:
     """The share of trials for which an expression holds; unknown where there are none."""
     flags = rows.select(holds.fill_null(False).alias("holds"))["holds"].to_numpy().astype(bool)
     return share_of(flags, sample=sample) if flags.size else median([], nothing="no trial")
-
-
-def value_at(curve: dict[str, np.ndarray], name: str, time: float) -> float:
-    """A curve's value at the last look up to a step; NaN where that is infinite."""
-    if not math.isfinite(time):
-        return math.nan
-    looks = np.asarray(curve["step"])
-    return float(curve[name][np.flatnonzero(looks <= time)[-1]])

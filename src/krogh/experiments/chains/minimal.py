@@ -73,7 +73,7 @@ class Minimal(Experiment[Settings]):
     def measure(self, results: Results[Settings]) -> Measures:
         scale = float(results.settings.batch_size)
         columns = ("loss", *(f"{kind}_{name}" for kind in ("distance", "baseline") for name in STRATEGIES))
-        weights = ("diag_ratio", "diag_gap", "even_odd", "spread", *PLACES)
+        weights = ("diag_ratio", "diag_gap", "v_even_odd", "v_spread", *PLACES)
         phases = phase_table(results.table, "unigram", "bigram", labels=("k",), scale=scale)
         more = pl.DataFrame([_order_of_layers(row) for row in results.table.iter_rows(named=True)])
         return {
@@ -175,7 +175,7 @@ def _order_of_layers(row: dict[str, object]) -> dict[str, float | bool]:
     odd = late[[j for j in (0, 2, 4, 6) if j < len(late)]]
     return {
         "early_ratio": float(curve["diag_ratio"][at[EARLY]]),
-        "early_spread": float(curve["spread"][at[EARLY]]),
+        "early_spread": float(curve["v_spread"][at[EARLY]]),
         "second_largest": bool(np.all(np.argmax(v[:, step >= MIDDLE], axis=0) == 1)),
         "even_over_odd": bool(len(late) >= 6 and late[1] > late[3] > late[5] > odd.max()),
     }

@@ -66,26 +66,26 @@ class Parts(Experiment[Settings]):
             "minimal": Trial(task, MinimalInduction(w=0.0, v=0.02), sgd, probes=probes),
         }
         for name in settings.models:
-            yield from sweep(trials[name], seed=range(settings.seeds), label={"model": name})
+            yield from sweep(trials[name], seed=range(settings.seeds), label={"network": name})
 
     def measure(self, results: Results[Settings]) -> Measures:
         settings = results.settings
         task = settings.chains(settings.k)
         guesses = {name: _guess(task, prior()) for name, prior in PARTS.items()}
         rows = [
-            {"model": row["model"], "seed": row["seed"], **_on_and_after(curve_of(row), guesses)}
+            {"network": row["network"], "seed": row["seed"], **_on_and_after(curve_of(row), guesses)}
             for row in results.table.iter_rows(named=True)
         ]
         columns = tuple(f"loss_{name}" for name in PARTS)
         return {
             "parts": pl.DataFrame(rows, schema_overrides=dict.fromkeys(("plateau_looks",), pl.Int64)),
             "guesses": pl.DataFrame({"part": list(guesses), "loss": list(guesses.values())}),
-            "curves": curve_table(results.table, columns, labels=("model",), scale=float(settings.batch_size)),
+            "curves": curve_table(results.table, columns, labels=("network",), scale=float(settings.batch_size)),
         }
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         k = tables.settings.k
-        for model, rows in groups(tables["parts"], "model").items():
+        for model, rows in groups(tables["parts"], "network").items():
             known = rows.filter(pl.col("plateau_looks") > 0)
             about = say.about(f"{model}-", f"{model}, k = {k}: ", needs=[need(len(known), FEWEST_SEEDS, "seeds")])
             nothing, sample = "no seed was nearest to unigram at any look", f"{model} plateau"
@@ -117,7 +117,7 @@ class Parts(Experiment[Settings]):
                 )
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
-        by_model, names = groups(tables["curves"], "model"), tables.settings.models
+        by_model, names = groups(tables["curves"], "network"), tables.settings.models
         guesses = dict(tables["guesses"].iter_rows())
         chart = self.chart("parts", "Losses on parts of the distribution", columns=len(names), width=5.4 * len(names))
         for name in names:

@@ -7,6 +7,7 @@ present symbol. Shortly before the drop its first layer looks back odd numbers o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -21,17 +22,24 @@ from krogh.experiments.chains.common import (
     draw_losses,
     shade_phases,
     share_where,
-    value_at,
 )
 from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, groups, need, setting
 from krogh.lab.estimate import median, median_time
 from krogh.lab.experiment import Measures
-from krogh.lab.phases import curve_of, curve_table, phase_table, transition_time
+from krogh.lab.phases import (
+    curve_of,
+    curve_table,
+    nearest_strategies,
+    phase_table,
+    plateau_length,
+    transition_time,
+)
 from krogh.probes.chains import SHOWN, AttentionScores, PositionalEncoding
 
 STRATEGIES = ("uniform", "unigram", "bigram")
 ORDER = " → ".join(STRATEGIES)
 BEFORE, AFTER = "unigram", "bigram"
+PLACES = tuple(f"encoding_{j}" for j in range(1, SHOWN + 1))
 CURVES = ("loss", *(f"{kind}_{name}" for kind in ("distance", "baseline") for name in STRATEGIES))
 
 
@@ -76,7 +84,7 @@ class ChainPhases(Experiment[Settings]):
         scale = float(results.settings.batch_size)
         phases = phase_table(results.table, BEFORE, AFTER, labels=("k",), scale=scale)
         more = pl.DataFrame([_mechanism(row) for row in results.table.iter_rows(named=True)])
-        columns = (*CURVES, "previous_token", "induction", "even_odd", *(f"v{j}" for j in range(1, SHOWN + 1)))
+        columns = (*CURVES, "previous_token", "induction", "even_odd", *PLACES)
         return {
             "phases": pl.concat([phases, more], how="horizontal"),
             "curves": curve_table(results.table, columns, labels=("k",), scale=scale),
@@ -115,7 +123,7 @@ class ChainPhases(Experiment[Settings]):
                 "sudden",
                 "the second drop is quicker than the plateau before it: the middle half of the fall from the unigram's "
                 "loss to the network's last takes less time.",
-                median((rows["fall"] / rows["plateau"]).to_numpy(), lowest=0.0, sample=sample),
+                median(rows["fall_over_plateau"].to_numpy(), lowest=0.0, sample=sample),
                 "median of (time of the middle half of the fall) / (plateau)",
                 below=1.0,
                 source_value="a sudden drop",
@@ -135,7 +143,7 @@ class ChainPhases(Experiment[Settings]):
             about(
                 "even-odd",
                 "before the drop the first layer looks back odd numbers of tokens more than even ones.",
-                share_where(rows, pl.col("most_even_odd") > 0, sample),
+                share_where(rows, pl.col("even_odd_before") > 0, sample),
                 "share of seeds whose even-odd index is above 0 at the last look before the transition",
                 at_least=0.5,
                 source_value="an even/odd pattern shortly before the drop",
@@ -190,7 +198,7 @@ class ChainPhases(Experiment[Settings]):
             )
             for words, moment in _moments(times[k], by_k[k]).items():
                 rows = by_k[k].filter(pl.col("time") == moment)
-                values = [rows[f"v{j}"].median() for j in range(1, SHOWN + 1)]
+                values = [rows[name].median() for name in PLACES]
                 panel.line(range(1, SHOWN + 1), values, f"{words} ({moment:,.0f})", style="-", key="legend", marker="o")
         return chart.figure(
             "Softmax over j of (e_x W_Q)·v_j/√d in the first layer, averaged over symbols, median over seeds, at the "
@@ -214,13 +222,13 @@ def _mechanism(row: dict[str, object]) -> dict[str, float]:
     """What the heads do in the end, the even-odd index before the drop, and how long the drop takes."""
     curve = curve_of(row)
     moved = transition_time(curve, BEFORE, AFTER)
-    before = np.asarray(curve["step"]) < moved
+    before, plateau = curve["step"] < moved, plateau_length(curve["step"], nearest_strategies(curve), BEFORE)
+    left = np.isfinite(moved) and 0 < plateau < math.inf
     return {
         "previous_token": float(curve["previous_token"][-1]),
         "induction": float(curve["induction"][-1]),
-        "most_even_odd": float(curve["even_odd"][before][-1]) if np.isfinite(moved) and before.any() else float("nan"),
-        "loss_before": value_at(curve, "loss", moved),
-        "fall": _fall(curve) * float(row["training.regime.batch_size"]),  # type: ignore[arg-type]
+        "even_odd_before": float(curve["even_odd"][before][-1]) if np.isfinite(moved) and before.any() else math.nan,
+        "fall_over_plateau": _fall(curve) / plateau if left else math.inf,
     }
 
 
@@ -229,7 +237,7 @@ def _fall(curve: dict[str, np.ndarray]) -> float:
     top, bottom = float(curve["baseline_unigram"][0]), float(np.min(curve["loss"]))
     steps, loss = curve["step"], curve["loss"]
     ends = [steps[np.flatnonzero(loss <= bottom + part * (top - bottom))[0]] for part in (0.75, 0.25)]
-    return float(max(ends[1] - ends[0], steps[1] - steps[0])) if top > bottom else float("nan")
+    return float(max(ends[1] - ends[0], steps[1] - steps[0]))  # a fall between two looks takes a look at most
 
 
 def _moments(rows: pl.DataFrame, curves: pl.DataFrame) -> dict[str, float]:

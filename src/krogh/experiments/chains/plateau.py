@@ -125,6 +125,6 @@ class Plateau(Experiment[Settings]):
         for chosen, curve in curves(tables["phases"], by="rate", x="spread", y="transition", horizon=horizon).items():
             panel.curve(curve, f"rate {chosen:g}", key="legend")
         yield chart.figure(
-            "Median number of sequences until the loss is below the midpoint of unigram and bigram, with 95% intervals; "
-            f"a triangle at the upper edge is a median that was not reached within {horizon:,.0f}."
+            "Median number of sequences until the loss is below the midpoint of unigram and bigram, with 95% "
+            f"intervals; a triangle at the upper edge is a median that was not reached within {horizon:,.0f}."
         )

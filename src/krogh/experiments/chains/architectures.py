@@ -14,6 +14,7 @@ import polars as pl
 from krogh.engine import Trials, sweep
 from krogh.experiments.chains.common import (
     FEWEST_SEEDS,
+    SMOKE,
     ChainSettings,
     draw_distances,
     draw_losses,
@@ -73,10 +74,7 @@ class Architectures(Experiment[Settings]):
     question = "Is the unigram plateau a property of the task, or of the transformer?"
     source = "beyond the dissertation; the task of chapter 8"
     scales = {
-        "smoke": Settings(
-            length=12, steps=20, look_every=10, seeds=2, validation=64, batch_size=16, width=8,
-            architectures=("gru", "state-space", "linear-attention"),
-        ),
+        "smoke": Settings(**SMOKE, width=8, architectures=("gru",)),
         "laptop": Settings(length=40, steps=1_600, look_every=80, seeds=6, validation=300, width=32),
         "paper": Settings(steps=8_000, look_every=80),
     }  # fmt: skip

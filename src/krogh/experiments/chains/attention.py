@@ -18,14 +18,14 @@ import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
 from krogh.errors import require
-from krogh.experiments.chains.common import FEWEST_SEEDS, ChainSettings
+from krogh.experiments.chains.common import FEWEST_SEEDS, SMOKE, ChainSettings
 from krogh.lab import Claims, Experiment, Figure, Network, Results, Tables, experiment, groups, need, setting
 from krogh.lab.estimate import median
 from krogh.lab.experiment import Measures
 from krogh.lab.phases import transition_time
 from krogh.models import CausalTransformer
 from krogh.networks.induction import compare_with_induction_head
-from krogh.probes.chains import AttentionScores, PositionalEncoding, induction
+from krogh.probes.chains import induction
 from krogh.tasks.chains import MarkovChains
 
 MOMENTS = ("start", "plateau", "drop", "end")
@@ -47,9 +47,7 @@ class ChainAttention(Experiment[Settings]):
     question = "What do the two layers attend to before, during and after the drop, and is the end the construction?"
     source = "dissertation, Figures 8.2 and E.5, Proposition 8.2"
     scales = {
-        "smoke": Settings(
-            length=12, dimension=8, steps=40, look_every=10, seeds=2, validation=64, batch_size=16, snapshots=3
-        ),
+        "smoke": Settings(**SMOKE, k=2, snapshots=3),
         "laptop": Settings(length=60, rate=1e-3, steps=1_600, look_every=40, seeds=6, validation=300, snapshots=12),
         "paper": Settings(),
     }
@@ -65,8 +63,8 @@ class ChainAttention(Experiment[Settings]):
         require(enough, f"snapshots must fall on two looks at least; got snapshots={settings.snapshots}")
 
     def trials(self, settings: Settings) -> Iterator[Trials]:
-        probes, steps = (AttentionScores(), PositionalEncoding()), settings.snapshot_steps(settings.snapshots)
-        trial = settings.trial(settings.chains(settings.k), probes=probes, snapshots=steps)
+        steps = settings.snapshot_steps(settings.snapshots)
+        trial = settings.trial(settings.chains(settings.k), snapshots=steps)
         yield from sweep(trial, seed=range(settings.seeds))
 
     def measure(self, results: Results[Settings]) -> Measures:

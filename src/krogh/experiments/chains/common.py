@@ -22,6 +22,7 @@ from krogh.lab.estimate import Estimate, median, share_of
 from krogh.models import CausalTransformer
 from krogh.models.base import Model
 from krogh.probes.base import Probe
+from krogh.probes.chains import AttentionScores, PositionalEncoding
 from krogh.probes.strategies import StrategyDistances
 from krogh.tasks.base import Task
 from krogh.tasks.chains import MarkovChains
@@ -29,6 +30,9 @@ from krogh.training import Adam, Online, Optimiser, Stopping, Training
 
 PRESETS = {"paper": CausalTransformer.paper, "plain": CausalTransformer.plain}
 COLORS = dict(zip(("uniform", "unigram", "bigram", "trigram"), figures.PALETTE, strict=False))
+SMOKE: dict[str, Any] = {"length": 12, "dimension": 8, "steps": 40, "look_every": 20, "seeds": 2, "validation": 64,
+                         "batch_size": 16}  # fmt: skip
+"""Settings of the smallest scale; shared, so that experiments share compiled programs."""
 FEWEST_SEEDS = 6  # of fewer, a median has no interval at 95%
 DECAY, BETAS = 0.1, (0.9, 0.95)  # AdamW of the source's code; only matrices decay
 
@@ -71,15 +75,18 @@ class ChainSettings:
     def trial(
         self, task: Task, model: Model | None = None, *, probes: Sequence[Probe] = (), snapshots: Iterable[int] = ()
     ) -> Trial:
-        """The transformer of these settings, or another model, on a task, with its distances to the strategies."""
+        """The transformer of these settings, or another model, on a task, with its distances to the strategies and,
+        where it has them, what its heads and positions do."""
         chosen = self.model() if model is None else model
-        every = self.look_every
+        heads: tuple[Probe, ...] = ()
+        if isinstance(chosen, CausalTransformer) and chosen.layers > 1 and chosen.positions == "relative":
+            heads = (AttentionScores(), PositionalEncoding())
         return Trial(
             task,
             chosen,
             self.training(self.adam(chosen)),
-            probes=(StrategyDistances(), *probes),
-            probe_every=every,
+            probes=(StrategyDistances(), *heads, *probes),
+            probe_every=self.look_every,
             snapshots=snapshots,
         )
 

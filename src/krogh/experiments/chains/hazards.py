@@ -8,6 +8,7 @@ rate       3e-5 as printed in Appendix E.2, against 5e-4
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -15,15 +16,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import polars as pl
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, UInt32
 
 from krogh.engine import Trials, sweep
-from krogh.experiments.chains.common import FEWEST_SEEDS, ChainSettings, share_where
+from krogh.experiments.chains.common import FEWEST_SEEDS, SMOKE, ChainSettings, share_where
 from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
 from krogh.lab.estimate import mean, median, median_time
 from krogh.lab.experiment import Measures
 from krogh.lab.phases import curve_table, phase_table
 from krogh.models import CausalTransformer
+from krogh.models.base import Parameters
 from krogh.tasks.chains import MarkovChains
 from krogh.values import replaced
 
@@ -33,14 +35,21 @@ CURVES = ("loss", "baseline_uniform", "baseline_unigram", "baseline_bigram")
 
 
 class LeakingTransformer(CausalTransformer):
-    """The transformer without the mask of its first layer: position i sees x_{i+1}, which it is to predict."""
+    """The transformer as a wrong index makes it: in its first layer v_{i-j+1} is looked up for later j too, where a
+    negative index counts from the end, and no mask follows. Position i can attend to x_{i+1}, which it is to predict."""
 
     @property
     def causal(self) -> bool:
         return False
 
-    def _masked(self, scores: Float[Array, "batch heads length length"], layer: int) -> Array:
-        return scores if layer == 0 else super()._masked(scores, layer)
+    def _scores(self, params: Parameters, read: Array, layer: int, noise: UInt32[Array, ""] | None) -> Array:
+        if layer > 0:
+            return super()._scores(params, read, layer, noise)
+        length, scale = read.shape[1], 1 / math.sqrt(self.dimension // self.heads)
+        query = self._by_head(scale * (read @ params["Q"][layer]))
+        scores = jnp.einsum("biha,bjha->bhij", query, self._by_head(read @ params["K"][layer]))
+        back = (np.arange(length)[:, None] - np.arange(length)[None, :]) % length
+        return scores + jnp.einsum("biha,ijha->bhij", query, self._by_head(params["v"][layer][back]))
 
 
 class UnguardedChains(MarkovChains):
@@ -64,7 +73,7 @@ class Hazards(Experiment[Settings]):
     question = "Which differences between two curves of this setting are artefacts?"
     source = "dissertation, §8.2.1, Appendix E.2; the reference's list of pitfalls"
     scales = {
-        "smoke": Settings(length=12, dimension=8, steps=40, look_every=20, seeds=2, validation=64, batch_size=16),
+        "smoke": Settings(**SMOKE),
         "laptop": Settings(k=3, length=50, rate=1e-3, steps=1_600, look_every=80, seeds=6, validation=300),
         "paper": Settings(),
     }
@@ -128,7 +137,7 @@ class Hazards(Experiment[Settings]):
         leak = cases[LEAKING]
         say(
             "leak",
-            "A first layer without a mask has a training loss below what the best predictor can have.",
+            "A first layer that leaks has a training loss below what the best predictor can have.",
             median(leak["excess"].to_numpy(), sample="leak"),
             "median of (last training loss) − (entropy of the chains, the loss of whoever knows each chain), nats",
             below=0.0,

@@ -16,6 +16,7 @@ import polars as pl
 from krogh.engine import Trial, Trials, sweep
 from krogh.experiments.chains.common import (
     FEWEST_SEEDS,
+    SMOKE,
     ChainSettings,
     draw_distances,
     draw_losses,
@@ -51,7 +52,7 @@ class Minimal(Experiment[Settings]):
     question = "In which order do the two layers of an induction head form, and what does the first do on the way?"
     source = "dissertation, §8.3.2, Lemma 8.4, Figures 8.3 bottom, 8.4b and E.7 bottom"
     scales = {
-        "smoke": Settings(ks=(2,), length=12, steps=40, look_every=10, seeds=2, validation=64, batch_size=16),
+        "smoke": Settings(**SMOKE, ks=(2,)),
         "laptop": Settings(ks=(2, 3), steps=2_000, seeds=8, validation=500),
         "paper": Settings(steps=6_000),
     }

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from krogh.engine import Trials, sweep
-from krogh.experiments.chains.common import FEWEST_SEEDS, ChainSettings, draw_losses
+from krogh.experiments.chains.common import FEWEST_SEEDS, SMOKE, ChainSettings, draw_losses
 from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, groups, need, setting
 from krogh.lab.estimate import median
 from krogh.lab.experiment import Measures
@@ -42,17 +42,7 @@ class OneLayer(Experiment[Settings]):
     question = "Can a single layer, given more time, an MLP or other positions, learn the in-context bigram?"
     source = "dissertation, Appendix E.2, Figure E.8"
     scales = {
-        "smoke": Settings(
-            length=12,
-            dimension=8,
-            steps=20,
-            look_every=10,
-            seeds=2,
-            validation=64,
-            batch_size=16,
-            longer=2,
-            variants=("relative", "absolute, MLP"),
-        ),
+        "smoke": Settings(**SMOKE, longer=2, variants=("absolute, MLP",)),
         "laptop": Settings(k=3, length=50, rate=1e-3, steps=1_400, look_every=100, seeds=6, validation=300, longer=2),
         "paper": Settings(),
     }

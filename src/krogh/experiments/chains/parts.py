@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
-from krogh.experiments.chains.common import FEWEST_SEEDS, ChainSettings
+from krogh.experiments.chains.common import FEWEST_SEEDS, SMOKE, ChainSettings
 from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
 from krogh.lab.estimate import median
 from krogh.lab.experiment import Measures
@@ -46,7 +46,7 @@ class Parts(Experiment[Settings]):
     question = "Which part of the distribution does a network on the unigram plateau already predict?"
     source = "dissertation, Appendix E.2, Figure E.6"
     scales = {
-        "smoke": Settings(length=12, dimension=8, steps=40, look_every=20, seeds=2, validation=64, batch_size=16),
+        "smoke": Settings(**SMOKE, k=2, models=("minimal",)),
         "laptop": Settings(length=60, rate=1e-3, steps=1_600, look_every=80, seeds=6, validation=300),
         "paper": Settings(),
     }

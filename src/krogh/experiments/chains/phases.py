@@ -17,6 +17,7 @@ import polars as pl
 from krogh.engine import Trials, sweep
 from krogh.experiments.chains.common import (
     FEWEST_SEEDS,
+    SMOKE,
     ChainSettings,
     draw_distances,
     draw_losses,
@@ -34,7 +35,7 @@ from krogh.lab.phases import (
     plateau_length,
     transition_time,
 )
-from krogh.probes.chains import SHOWN, AttentionScores, PositionalEncoding
+from krogh.probes.chains import SHOWN
 
 STRATEGIES = ("uniform", "unigram", "bigram")
 ORDER = " → ".join(STRATEGIES)
@@ -57,9 +58,7 @@ class ChainPhases(Experiment[Settings]):
     question = "Which strategies does a transformer pass through on its way to the in-context bigram, and how suddenly?"
     source = "dissertation, §8.3, Figures 8.1, 8.3 top, E.3 and E.7 top"
     scales = {
-        "smoke": Settings(
-            ks=(2,), length=12, dimension=8, steps=40, look_every=10, seeds=2, validation=64, batch_size=16, snapshots=3
-        ),
+        "smoke": Settings(**SMOKE, ks=(2,)),
         "laptop": Settings(ks=(3,), length=60, rate=1e-3, steps=1_600, look_every=40, seeds=8, validation=500),
         "paper": Settings(),
     }
@@ -74,10 +73,9 @@ class ChainPhases(Experiment[Settings]):
         settings.check_looks()
 
     def trials(self, settings: Settings) -> Iterator[Trials]:
-        probes = (AttentionScores(), PositionalEncoding())
         steps = settings.snapshot_steps(settings.snapshots)
         for k in settings.ks:
-            trial = settings.trial(settings.chains(k), probes=probes, snapshots=steps)
+            trial = settings.trial(settings.chains(k), snapshots=steps)
             yield from sweep(trial, seed=range(settings.seeds), label={"k": k})
 
     def measure(self, results: Results[Settings]) -> Measures:

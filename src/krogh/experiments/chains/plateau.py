@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from krogh.engine import Trials, sweep
-from krogh.experiments.chains.common import FEWEST_SEEDS, ChainSettings
+from krogh.experiments.chains.common import FEWEST_SEEDS, SMOKE, ChainSettings
 from krogh.lab import Claims, Experiment, Figure, Results, Tables, curves, experiment, groups, need, setting
 from krogh.lab.estimate import rate as share
 from krogh.lab.experiment import Measures
@@ -38,17 +38,7 @@ class Plateau(Experiment[Settings]):
     question = "How does the length of the unigram plateau depend on the initial scale and the learning rate?"
     source = "proposed; dissertation, §8.3.2 and Appendix E.2"
     scales = {
-        "smoke": Settings(
-            length=12,
-            dimension=8,
-            steps=40,
-            look_every=20,
-            seeds=2,
-            validation=64,
-            batch_size=16,
-            spreads=(0.05, 0.25),
-            rates=(1e-3, 5e-3),
-        ),
+        "smoke": Settings(**SMOKE, preset="paper", spreads=(0.02, 0.25), rates=(1e-3, 5e-3)),
         "laptop": Settings(
             k=3,
             length=40,

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from krogh.engine import Trials, sweep
-from krogh.experiments.chains.common import FEWEST_SEEDS, ChainSettings, share_where
+from krogh.experiments.chains.common import FEWEST_SEEDS, SMOKE, ChainSettings, share_where
 from krogh.lab import Claims, Experiment, Figure, Results, Tables, curves, experiment, figures, groups, need, setting
 from krogh.lab.estimate import median_time
 from krogh.lab.experiment import Measures
 from krogh.lab.phases import curve_of, curve_table, phase_table
-from krogh.probes.chains import AttentionScores
 from krogh.tasks.chains import DirichletRows, Mixture
 
 HALF_BACK = 0.5  # a previous-token score above this is a first layer that has formed
@@ -40,17 +39,7 @@ class Simplicity(Experiment[Settings]):
     question = "Does extra data of independent tokens, on which counting symbols suffices, help or delay induction?"
     source = "dissertation, §8.3.1, Figure 8.4a"
     scales = {
-        "smoke": Settings(
-            k=3,
-            length=12,
-            dimension=8,
-            steps=40,
-            look_every=20,
-            seeds=2,
-            validation=64,
-            batch_size=16,
-            shares=(0.5, 1.0),
-        ),
+        "smoke": Settings(**SMOKE, k=2, shares=(0.5, 1.0)),
         "laptop": Settings(
             length=60, rate=1e-3, steps=2_400, look_every=40, seeds=6, validation=500, shares=(0.5, 1.0)
         ),
@@ -68,7 +57,7 @@ class Simplicity(Experiment[Settings]):
 
     def trials(self, settings: Settings) -> Iterator[Trials]:
         task = settings.chains(settings.k, prior=Mixture(1.0), judged=DirichletRows())
-        trial = settings.trial(task, probes=(AttentionScores(),))
+        trial = settings.trial(task)
         yield from sweep(trial, task__prior__p=settings.shares, seed=range(settings.seeds))
 
     def measure(self, results: Results[Settings]) -> Measures:

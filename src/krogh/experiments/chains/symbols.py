@@ -14,6 +14,7 @@ import polars as pl
 from krogh.engine import Trials, sweep
 from krogh.experiments.chains.common import (
     FEWEST_SEEDS,
+    SMOKE,
     ChainSettings,
     draw_distances,
     draw_losses,
@@ -44,9 +45,7 @@ class Symbols(Experiment[Settings]):
     question = "Does a transformer pass through unigrams when they tell little more than guessing?"
     source = "dissertation, Appendix E.2, Figure E.4"
     scales = {
-        "smoke": Settings(
-            k=4, lengths=(8, 16), dimension=8, steps=40, look_every=20, seeds=2, validation=64, batch_size=16
-        ),
+        "smoke": Settings(**SMOKE, k=2, lengths=(8, 12)),
         "laptop": Settings(k=5, lengths=(50, 100), rate=1e-3, steps=2_000, look_every=80, seeds=6, validation=300),
         "paper": Settings(steps=6_000, look_every=40),
     }

@@ -14,6 +14,7 @@ import polars as pl
 from krogh.engine import Trials, sweep
 from krogh.experiments.chains.common import (
     FEWEST_SEEDS,
+    SMOKE,
     ChainSettings,
     draw_distances,
     draw_losses,
@@ -46,9 +47,7 @@ class Trigrams(Experiment[Settings]):
     question = "Does a transformer climb from unigrams to bigrams to trigrams, and what does it need for the last step?"
     source = "dissertation, §8.3.3, Figure 8.5"
     scales = {
-        "smoke": Settings(
-            length=16, per_head=4, steps=40, look_every=20, seeds=2, validation=64, batch_size=16, heads=(1, 2)
-        ),
+        "smoke": Settings(**SMOKE, per_head=4, heads=(2,)),
         "laptop": Settings(length=60, rate=1e-3, steps=1_600, look_every=80, seeds=6, validation=300),
         "paper": Settings(steps=4_000, look_every=40),
     }

@@ -8,6 +8,7 @@ from krogh.tasks import (
     CentredSquareLink as CentredSquareLink,
     CircuitFunction as CircuitFunction,
     ClassificationTask as ClassificationTask,
+    Curriculum as Curriculum,
     DirichletRows as DirichletRows,
     DisjointParity as DisjointParity,
     DoublyStochastic as DoublyStochastic,

@@ -243,6 +243,42 @@ class GivenRows(Prior):
         return jnp.broadcast_to(jnp.asarray(self.P)[None], (size, contexts, k))
 
 
+class Curriculum(Value):
+    """Which prior is learned from when: `priors[i]` from step `boundaries[i-1]` on, one more prior than boundaries.
+
+    A trial has one task. A curriculum is trained as one trial per stage, each with the prior and the steps of its stage
+    and `Inherited` weights of the one before; in theory, as `krogh.theory.chains.gradients.descend`.
+    """
+
+    priors: tuple[Prior, ...]
+    boundaries: tuple[int, ...] = structure(default=())
+
+    def __check_init__(self) -> None:
+        for one in self.priors:
+            require(isinstance(one, Prior), f"a curriculum is made of priors such as Hard(0.25); got {one!r}")
+        fits = len(self.priors) == len(self.boundaries) + 1
+        require(fits, f"priors must be one more than boundaries; got {len(self.priors)} and {len(self.boundaries)}")
+        rising = all(after > before for before, after in zip((0, *self.boundaries), self.boundaries, strict=False))
+        require(rising, f"boundaries must increase from 1 on; got {list(self.boundaries)}")
+
+    @classmethod
+    def two_steps(cls, eps: float) -> Curriculum:
+        """Flat chains in the first step, Hard(ε) in the second (Propositions 8.5 and E.3)."""
+        return cls((DirichletRows(), Hard(eps)), (1,))
+
+    def at(self, step: int) -> Prior:
+        """The prior of a step, counted from 0."""
+        require_integer("step", step, 0)
+        return self.priors[sum(step >= boundary for boundary in self.boundaries)]
+
+    def stages(self, budget: int) -> list[tuple[Prior, int]]:
+        """Each prior with its number of steps, of `budget` in all."""
+        last = self.boundaries[-1] if self.boundaries else 0
+        require_integer("budget", budget, last + 1)
+        ends = (*self.boundaries, budget)
+        return [(prior, end - start) for prior, start, end in zip(self.priors, (0, *ends), ends, strict=False)]
+
+
 def flat_rows(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "..."]:
     """Rows uniform on the simplex: exponentials divided by their sum, which is much faster than a Dirichlet sampler."""
     drawn = jnp.maximum(jax.random.exponential(key, shape, jnp.float32), 1e-9)  # 0 once in 2^23: no row is only zeros

@@ -36,7 +36,7 @@ CURVES = ("loss", "baseline_uniform", "baseline_unigram", "baseline_bigram")
 
 class LeakingTransformer(CausalTransformer):
     """The transformer as a wrong index makes it: in its first layer v_{i-j+1} is looked up for later j too, where a
-    negative index counts from the end, and no mask follows. Position i can attend to x_{i+1}, which it is to predict."""
+    negative index counts from the end, and no mask follows. Position i may attend to x_{i+1}, which it predicts."""
 
     @property
     def causal(self) -> bool:

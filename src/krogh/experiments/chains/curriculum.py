@@ -107,7 +107,7 @@ class ChainCurriculum(Experiment[Settings]):
         if len(far):
             say(
                 "background",
-                "Without a balanced start the background does not vanish: the other entries of v add up to at least v_2.",
+                "Without a balanced start the background does not vanish: other entries of v add up to at least v_2.",
                 least(far["background"].to_numpy(), trials=len(far)),
                 f"least Σ_(j≠2,4) v_j / v_2 at t = {s.lengths[-1]}",
                 at_least=1.0,

@@ -160,7 +160,7 @@ class Steps(Experiment[Settings]):
                 means = [trained[k, step][f"v{j}"].mean() for j in places]
                 panel.dots(places, means, f"step {step}, trained", color=color)  # type: ignore[arg-type]
         yield chart.figure(
-            f"v from W = c11ᵀ, v = c1 with c = {s.start:g}, η = {s.rate:g}, t = {s.length}: exact population steps (lines) "
+            f"v from W = c11ᵀ, v = c1 with c = {s.start:g}, η = {s.rate:g}, t = {s.length}: exact steps (lines) "
             f"and means over {s.seeds} trials of {s.batch_size} sequences a step (dots)."
         )
 

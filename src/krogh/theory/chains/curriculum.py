@@ -83,8 +83,8 @@ def curriculum(
 ) -> dict[str, Any]:
     """Two steps on two priors end near the bigram counter, exactly and in the limit of long sequences.
 
-    `w_init` is a number or "balanced". `background_ratio` is Σ_{j≠2,4} v_j / v_2: what the print leaves out. It tends to
-    a constant unless the start is balanced. `margin` is the Δ from which both steps are exact.
+    `w_init` is a number or "balanced". `background_ratio` is Σ_{j≠2,4} v_j / v_2: what the print leaves out. It tends
+    to a constant unless the start is balanced. `margin` is the Δ from which both steps are exact.
     """
     require_integer("t", t, 4)
     check_open("eps", eps, 0, 0.5)

@@ -1,8 +1,8 @@
 """The first two steps of gradient descent on the minimal model (Lemmas 8.4 and E.1, Corollary E.2).
 
 From W = c11ᵀ, v = c1. For two symbols the population gradients have closed forms in a, b and λ = a+b-1; what is left is
-an expectation over two uniform numbers. They are kept as the source has them (misprints repaired, see each), and held against the tensor of
-`gradients`, which works for any k. After step 1 the diagonal of W leads and v_1 is largest; after step 2 v_2 is, and
+an expectation over two uniform numbers. They are kept as the source has them (misprints repaired, see each), and
+held against the tensor of `gradients`, which works for any k. After step 1 the diagonal of W leads and v_1 is largest; after step 2 v_2 is, and
 even distances have grown more than odd ones.
 """
 

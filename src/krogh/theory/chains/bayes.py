@@ -101,7 +101,7 @@ def bayes_prediction(
     return Predicted(mean, error)
 
 
-def stationary_posterior(ones: int, twos: int, nodes: int = 400) -> float:
+def stationary_posterior(ones: int, twos: int, nodes: int = 100) -> float:
     """The posterior mean of π_1 of a flat chain on two symbols, given n_1 and n_2 independent draws from π.
 
     π_1 has the prior density 1/(2 max(π, 1-π)²); the integral against π^{n_1}(1-π)^{n_2} is by quadrature, on the two

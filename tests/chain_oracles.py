@@ -59,5 +59,5 @@ def population(law, t, delta):
 def value_and_gradients(law, t, W, v, delta):
     with double_precision():
         loss = population(law, t, delta)
-        value, slopes = jax.value_and_grad(loss, argnums=(0, 1))(jnp.asarray(W), jnp.asarray(v))
+        value, slopes = jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))(jnp.asarray(W), jnp.asarray(v))
         return float(value), np.asarray(slopes[0]), np.asarray(slopes[1])

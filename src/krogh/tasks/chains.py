@@ -20,6 +20,7 @@ less. The strategies (section 8.2.2) are what a reader of the context may do: gu
 from __future__ import annotations
 
 import abc
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -632,12 +633,24 @@ class MarkovChains(ClassificationTask):
         return cls(k=3, length=12)
 
 
+class Judged(NamedTuple):
+    """Validation sequences with what they are judged by: tokens [size, t], true rows [size, k], losses by strategy."""
+
+    tokens: Int[Array, "size t"]
+    truth: Float[Array, "size k"]
+    losses: dict[str, Array]
+
+
+@functools.partial(jax.jit, static_argnames="sequences")
+def judged_sequences(task: MarkovChains, key: PRNGKeyArray, sequences: int) -> Judged:
+    """So many sequences of the judged prior, and KL(true row ‖ strategy) at the last position of each."""
+    examples = task.decode(task.test(key, sequences))
+    truth = task.true_rows(examples)
+    losses = {name: task.judge_strategy(of(examples.x), examples) for name, of in task.strategies().items()}
+    return Judged(examples.x, truth, losses)
+
+
 def strategy_losses(task: MarkovChains, sequences: int, seed: int) -> dict[str, np.ndarray]:
     """KL(true row ‖ strategy) of each of so many judged sequences, for every strategy."""
-
-    def losses(task: MarkovChains, key: PRNGKeyArray) -> dict[str, Array]:
-        examples = task.decode(task.test(key, sequences))
-        return {name: task.judge_strategy(of(examples.x), examples) for name, of in task.strategies().items()}
-
-    found = jax.jit(losses)(task, jax.random.key(seed))
+    found = judged_sequences(task, jax.random.key(seed), sequences).losses
     return {name: np.asarray(found[name], np.float64) for name in task.strategies()}  # simple to good: jit sorts

@@ -16,7 +16,7 @@ import scipy.stats
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import require, require_integer
-from krogh.tasks.chains import DirichletRows, MarkovChains, gram_counts, strategy_losses
+from krogh.tasks.chains import DirichletRows, MarkovChains, gram_counts, judged_sequences, strategy_losses
 from krogh.theory.chains.laws import PriorName, named_prior, stationary_law, unit_nodes
 from krogh.theory.prediction import check_open, check_positive, prediction
 
@@ -101,7 +101,7 @@ def bayes_prediction(
     return Predicted(mean, error)
 
 
-def stationary_posterior(ones: int, twos: int, nodes: int = 400) -> float:
+def stationary_posterior(ones: int, twos: int, nodes: int = 100) -> float:
     """The posterior mean of π_1 of a flat chain on two symbols, given n_1 and n_2 independent draws from π.
 
     π_1 has the prior density 1/(2 max(π, 1-π)²); the integral against π^{n_1}(1-π)^{n_2} is by quadrature, on the two
@@ -147,10 +147,10 @@ def bayes_losses(task: MarkovChains, sequences: int, seed: int, samples: int) ->
     require(
         known, f"the exact predictor knows Dirichlet chains that start stationary; got {law.kind!r}, {task.start!r}"
     )
-    examples = jax.jit(lambda task, key: task.decode(task.test(key, sequences)))(task, jax.random.key(seed))
-    truth = np.asarray(task.true_rows(examples), np.float64)
+    judged = judged_sequences(task, jax.random.key(seed), sequences)
+    truth = np.asarray(judged.truth, np.float64)
     alpha = np.asarray(law.pseudocounts(task.k), np.float64)
-    said = bayes_prediction(np.asarray(examples.x), task.k, alpha, samples, seed).mean
+    said = bayes_prediction(np.asarray(judged.tokens), task.k, alpha, samples, seed).mean
     return np.sum(truth * (np.log(np.maximum(truth, 1e-300)) - np.log(said)), axis=-1)
 
 

@@ -9,7 +9,7 @@ Hard(ε) with weight decay 1, which erases what was there. As t → ∞,
 (with the density 1/(2ε) that the print drops). So f = C ε⁴ · bigram counts + O(ε⁶), C = κ_2² v_init² κ_1 (B-A)/216, is
 what the source concludes. But every v_j also has a background of order 1/t,
 
-    (κ_2/t) ((t-j+1)/t) ε² (2c'/3 + (ρ-c')/3),      c' = w_init + v_init κ_1 A/6,
+    (κ_2/t) ((t-j+1)/t) w(ε) (4c' + 2(ρ-c')),      c' = w_init + v_init κ_1 A/6,
 
 and t of them add up: f has a unigram-like term of the same order. It cancels where W after step 1 has mean zero, with
 w_init = -v_init κ_1 (A+B)/12, the *balanced* start.
@@ -48,9 +48,13 @@ def limit_positions(eps: float, gap: float, kappa2: float, places: int) -> Array
 
 
 def background(t: int, eps: float, off: float, gap: float, kappa2: float) -> Array:
-    """(κ_2/t)((t-j+1)/t) ε² (2c'/3 + (ρ-c')/3) at j = 1..t: what each v_j has besides its limit."""
+    """(κ_2/t)((t-j+1)/t) w(ε) (4c' + 2(ρ-c')) at j = 1..t: what each v_j has besides its limit.
+
+    On Hard(ε), T_ml(j) = (1/(8t)) Σ_n (t-j+1-n) E[± λ^j + λ^{n+1}] with + on the diagonal; the second term is the
+    background, and Σ_n E λ^{n+1} → 8 w(ε). To leading order in ε it is ε² (2c'/3 + (ρ-c')/3).
+    """
     j = np.arange(1, t + 1)
-    return kappa2 / t * (t - j + 1) / t * eps**2 * (2 * off / 3 + gap / 3)
+    return kappa2 / t * (t - j + 1) / t * limit_weight(eps) * (4 * off + 2 * gap)
 
 
 def balanced_start(v_init: float, kappa1: float) -> float:

@@ -20,7 +20,7 @@ import scipy.special
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import require, require_integer
-from krogh.tasks.chains import MarkovChains, successor_counts
+from krogh.tasks.chains import MarkovChains, judged_sequences, successor_counts
 from krogh.theory.chains.laws import PriorName, named_prior
 from krogh.theory.prediction import prediction
 
@@ -70,12 +70,12 @@ def loss_floors(task: MarkovChains, sequences: int = 20_000, seed: int = 0) -> d
     """The floors of the induction head and of the minimal model's bigram and unigram weights on a task of order 2."""
     require(task.order == 2, f"floors are those of Markov chains, order=2; got order={task.order}")
     require_integer("sequences", sequences, 2)
-    examples = jax.jit(lambda task, key: task.decode(task.test(key, sequences)))(task, jax.random.key(seed))
-    truth, tokens = np.asarray(task.true_rows(examples), np.float64), np.asarray(examples.x)
+    judged = judged_sequences(task, jax.random.key(seed), sequences)
+    truth, tokens = np.asarray(judged.truth, np.float64), np.asarray(judged.tokens)
     return {
         "induction": best_scale(induction_frequencies(tokens, task.k), truth),
-        "bigram": best_scale(np.asarray(successor_counts(examples.x, task.k, 2)), truth),
-        "unigram": best_scale(np.asarray(successor_counts(examples.x, task.k, 1)), truth),
+        "bigram": best_scale(np.asarray(successor_counts(judged.tokens, task.k, 2)), truth),
+        "unigram": best_scale(np.asarray(successor_counts(judged.tokens, task.k, 1)), truth),
     }
 
 

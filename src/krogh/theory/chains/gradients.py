@@ -11,6 +11,7 @@ and -∂L/∂W_ml = Σ_j v_j T_ml(j), -∂L/∂v_j = Σ_ml W_ml T_ml(j). Arrays 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import require, require_integer
-from krogh.tasks.chains import Prior
+from krogh.tasks.chains import DirichletRows, Prior
 from krogh.theory.chains.laws import SAMPLES, Law, law_of
 
 Array = NDArray[np.float64]
@@ -53,7 +54,17 @@ def _tensor_of(P: Array, weights: Array, t: int) -> Array:
 
 def prior_tensor(prior: Prior, k: int, t: int, samples: int = SAMPLES, seed: int = 0) -> Array:
     """T of a prior: by quadrature for two symbols, else by `samples` tables."""
+    if isinstance(prior, DirichletRows) and prior.alpha is None:
+        return _flat_tensor(k, t, samples, seed)
     return gradient_tensor(law_of(prior, k, degree=t, samples=samples, seed=seed), t)
+
+
+@functools.lru_cache(maxsize=32)
+def _flat_tensor(k: int, t: int, samples: int, seed: int) -> Array:
+    """That of flat chains, which every sweep asks for again; read-only."""
+    T = gradient_tensor(law_of(DirichletRows(), k, degree=t, samples=samples, seed=seed), t)
+    T.setflags(write=False)
+    return T
 
 
 def linear_loss(W: ArrayLike, v: ArrayLike, T: Array, delta: float) -> float:

@@ -7,6 +7,7 @@ drawn, by samplers that share nothing with the task's.
 
 from __future__ import annotations
 
+import functools
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -83,10 +84,14 @@ def two_symbols(a: ArrayLike, b: ArrayLike) -> Array:
     return np.stack([np.stack([a, 1 - a], axis=-1), np.stack([1 - b, b], axis=-1)], axis=-2)
 
 
+@functools.lru_cache(maxsize=16)
 def unit_nodes(count: int) -> tuple[Array, Array]:
-    """Gauss–Legendre nodes and weights on (0, 1): exact for polynomials of degree 2·count - 1."""
+    """Gauss–Legendre nodes and weights on (0, 1), read-only: exact for polynomials of degree 2·count - 1."""
     points, weights = np.polynomial.legendre.leggauss(count)
-    return (points + 1) / 2, weights / 2
+    points, weights = (points + 1) / 2, weights / 2
+    points.setflags(write=False)
+    weights.setflags(write=False)
+    return points, weights
 
 
 def stationary_law(P: ArrayLike) -> Array:

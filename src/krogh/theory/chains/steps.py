@@ -1,9 +1,9 @@
 """The first two steps of gradient descent on the minimal model (Lemmas 8.4 and E.1, Corollary E.2).
 
 From W = c11ᵀ, v = c1. For two symbols the population gradients have closed forms in a, b and λ = a+b-1; what is left is
-an expectation over two uniform numbers. They are kept as the source has them (misprints repaired, see each), and
-held against the tensor of `gradients`, which works for any k. After step 1 the diagonal of W leads and v_1 is largest; after step 2 v_2 is, and
-even distances have grown more than odd ones.
+an expectation over two uniform numbers. They are kept as the source has them (misprints repaired, see each), and held
+against the tensor of `gradients`, which works for any k. After step 1 the diagonal of W leads and v_1 is largest; after
+step 2 v_2 is, and even distances have grown more than odd ones.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from krogh.errors import require_integer
 from krogh.tasks.chains import DirichletRows
-from krogh.theory.chains.gradients import descent_direction, gradient_tensor, linear_margin
+from krogh.theory.chains.gradients import descent_direction, linear_margin, prior_tensor
 from krogh.theory.chains.laws import NODES, SAMPLES, law_of, unit_nodes
 from krogh.theory.prediction import check_positive, prediction
 
@@ -152,8 +152,7 @@ def first_and_second(k: int, t: int, c: float, eta: float, samples: int, seed: i
     require_integer("k", k, 2)
     require_integer("t", t, 2)
     check_positive(c=c, eta=eta)
-    law = law_of(DirichletRows(), k, degree=t, samples=samples, seed=seed)
-    T = gradient_tensor(law, t)
+    T = prior_tensor(DirichletRows(), k, t, samples, seed)
     W0, v0 = np.full((k, k), c), np.full(t, c)
     for_W, for_v = descent_direction(W0, v0, T)
     W1, v1 = W0 + eta * for_W, v0 + eta * for_v

@@ -7,10 +7,10 @@ do not belong together.
 Which modules a thing is made of is read from their syntax trees, nothing is imported for it: the module that defines
 it, and whatever that imports, at its top or inside a function. Only krogh's modules count, and those of the projects
 that the things given come from: a project is the folder with the nearest pyproject.toml, setup.py, setup.cfg or .git,
-or else the folder that Python imports from. Packages that merely lie on PYTHONPATH do not count, nor do bases that krogh
-itself derives from; the versions of installed packages are kept elsewhere. A package stands for what is taken from it: `from krogh import Mlp`
-leads to the module that defines `Mlp`, not to everything in `krogh`. Predictions and constructions are also found by
-the names under which they are registered.
+or else the folder that Python imports from. Packages that merely lie on PYTHONPATH do not count, nor do bases that
+krogh itself derives from; the versions of installed packages are kept elsewhere. A package stands for what is taken
+from it: `from krogh import Mlp` leads to the module that defines `Mlp`, not to everything in `krogh`. Predictions and
+constructions are also found by the names under which they are registered.
 
 A digest is of the syntax tree without docstrings, so that comments and layout do not count.
 

@@ -111,7 +111,6 @@ from krogh.training import (
     Offline as Offline,
     Online as Online,
     Penalty as Penalty,
-    Phases as Phases,
     Piecewise as Piecewise,
     Population as Population,
     Sgd as Sgd,

@@ -141,7 +141,7 @@ class ChainPhases(Experiment[Settings]):
             about(
                 "even-odd",
                 "before the drop the first layer looks back odd numbers of tokens more than even ones.",
-                share_where(rows, pl.col("even_odd_before") > 0, sample),
+                share_where(rows, pl.col("even_odd_before").fill_nan(None) > 0, sample),
                 "share of seeds whose even-odd index is above 0 at the last look before the transition",
                 at_least=0.5,
                 source_value="an even/odd pattern shortly before the drop",

@@ -28,6 +28,7 @@ from krogh.tasks import (
     Rows as Rows,
     SparseBoolean as SparseBoolean,
     SymbolTask as SymbolTask,
+    System as System,
     Table as Table,
     Task as Task,
     TokenRegression as TokenRegression,

@@ -16,7 +16,7 @@ from krogh import __version__
 from krogh.cli.compile import Flag, NetworkOptions, compile_, trace_
 from krogh.errors import KroghError
 
-Kind = Literal["tasks", "models", "probes", "experiments", "predictions", "constructions", "machines"]
+Kind = Literal["tasks", "models", "probes", "experiments", "predictions", "constructions", "machines", "phenomena"]
 
 app = App(
     name="krogh",
@@ -34,13 +34,15 @@ def list_(kind: Kind | None = None, /, *, json: Flag = False) -> int:
     """List what there is.
 
     Args:
-        kind: one kind of thing; all kinds but the library of machines unless given.
+        kind: one kind of thing; all kinds but the library of machines and the overview of phenomena unless given.
         json: print JSON.
     """
     from krogh.cli import inspecting
 
     if kind == "machines":
         return inspecting.list_machines(json)
+    if kind == "phenomena":
+        return inspecting.list_phenomena(json)
     return inspecting.list_things(kind, json)
 
 

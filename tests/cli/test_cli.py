@@ -88,12 +88,12 @@ def test_list_everything_as_json(krogh):
     code, out, _ = krogh("list", "--json")
     found = json.loads(out)
     assert code == 0
-    assert list(found) == ["tasks", "models", "probes", "experiments", "predictions", "constructions"]
+    assert list(found) == ["tasks", "models", "probes", "views", "experiments", "predictions", "constructions"]
     assert all(things and all(text for text in things.values()) for things in found.values()), "each says what it is"
     assert "tiny/parity" in found["experiments"]
 
 
-@pytest.mark.parametrize("kind", ["tasks", "models", "probes", "experiments", "predictions", "constructions"])
+@pytest.mark.parametrize("kind", ["tasks", "models", "probes", "views", "experiments", "predictions", "constructions"])
 def test_list_one_kind(krogh, kind):
     code, out, _ = krogh("list", kind, "--json")
     assert code == 0 and list(json.loads(out)) == [kind]

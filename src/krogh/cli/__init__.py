@@ -16,7 +16,9 @@ from krogh import __version__
 from krogh.cli.compile import Flag, NetworkOptions, compile_, trace_
 from krogh.errors import KroghError
 
-Kind = Literal["tasks", "models", "probes", "experiments", "predictions", "constructions", "machines", "phenomena"]
+Kind = Literal[
+    "tasks", "models", "probes", "views", "experiments", "predictions", "constructions", "machines", "phenomena"
+]
 
 app = App(
     name="krogh",
@@ -51,7 +53,7 @@ def show(name: str, /, *, json: Flag = False) -> int:
     """Show one thing: what it is, its source, its parameters or settings.
 
     Args:
-        name: a task, model, probe, experiment, prediction or construction.
+        name: a task, model, probe, view, experiment, prediction or construction.
         json: print JSON.
     """
     from krogh.cli import inspecting

@@ -20,7 +20,7 @@ from krogh.signature import REQUIRED
 from krogh.theory import predict
 from krogh.values import describe
 
-SHOWN = ("tasks", "models", "probes", "experiments", "predictions", "constructions")
+SHOWN = ("tasks", "models", "probes", "views", "experiments", "predictions", "constructions")
 
 
 def summary(thing: Any) -> str:

@@ -71,6 +71,7 @@ from krogh.programs.machines import (
 from krogh.models import (
     AttentionBlocks as AttentionBlocks,
     AttentionMlp as AttentionMlp,
+    CausalTransformer as CausalTransformer,
     DeepMlp as DeepMlp,
     DisjointPolyNet as DisjointPolyNet,
     Feedforward as Feedforward,
@@ -79,6 +80,7 @@ from krogh.models import (
     LinearAttention as LinearAttention,
     LipschitzRnn as LipschitzRnn,
     MergedAttention as MergedAttention,
+    MinimalInduction as MinimalInduction,
     Mlp as Mlp,
     Model as Model,
     Neuron as Neuron,

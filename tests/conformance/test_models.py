@@ -16,15 +16,28 @@ import numpy as np
 import pytest
 from jaxtyping import Array, Float
 
+from krogh.engine.trial import Trial
 from krogh.errors import KroghError
-from krogh.models import CONFIGURATIONS, DeepQuadratic, ParityTransformer, SparseTransformer, configuration
+from krogh.models import (
+    CONFIGURATIONS,
+    CausalTransformer,
+    DeepQuadratic,
+    LinearAttention,
+    ParityTransformer,
+    Recurrent,
+    SparseTransformer,
+    StateSpace,
+    TokenAttention,
+    configuration,
+)
 from krogh.models.base import Learner, Model
 from krogh.models.configurations import configuration_title
 from krogh.models.polynet import DisjointPolyNet, PolyNet
 from krogh.models.two_layer import Mlp, Neuron, power_mlp
 from krogh.registry import MODELS
-from krogh.tasks import ClassificationTask, DisjointParity, Examples, Parity, Task
+from krogh.tasks import ClassificationTask, DisjointParity, Examples, MarkovChains, Parity, Task, TokenRegression
 from krogh.tasks.parity import AbstractParity
+from krogh.training import Stopping, Training
 from krogh.training.losses import LOSSES
 
 KEY = jax.random.key(7)
@@ -99,6 +112,7 @@ def test_the_source_models_are_registered():
     known |= {"sparse-transformer", "attention-mlp", "attention-blocks", "token-attention", "merged-attention"}
     known |= {"pair-network", "power-network", "deep-quadratic"}
     known |= {"recurrent", "feedforward", "residual-rnn", "lipschitz-rnn", "state-space", "linear-attention"}
+    known |= {"causal-transformer", "minimal-induction"}
     assert known <= set(NAMES)
 
 
@@ -118,13 +132,17 @@ def test_parameters_are_named_float32_arrays(case):
     assert {name: leaf.shape for name, leaf in params.items()} == {n: s.shape for n, s in shapes.items()}
 
 
+UNDRAWN = {"minimal-induction"}  # starts from constants
+
+
 def test_a_key_decides_the_parameters(case):
     model, task, params, _ = case
     assert same(params, init(model, jax.random.key(7), task))
     other = init(model, jax.random.key(8), task)
     assert set(other) == set(params)
     drawn = [name for name in params if np.any(other[name] != params[name])]
-    assert drawn and all(constant(params[name]) for name in params if name not in drawn), "drawn, or all 0 or all 1"
+    assert bool(drawn) == (model.kind not in UNDRAWN)
+    assert all(constant(params[name]) for name in params if name not in drawn), "drawn, or all 0 or all 1"
 
 
 def test_parameters_are_drawn_independently_of_each_other(case):
@@ -254,10 +272,88 @@ def test_the_gradient_is_the_slope_of_the_loss(case, gradients):
         out = np.asarray(predict(model, moved, batch.x), np.float64)
         if name == "square":
             return float(np.mean((out - batch.y) ** 2))
-        return float(np.mean(np.log(np.exp(out).sum(axis=1)) - out[np.arange(SIZE), batch.y]))
+        return float(
+            np.mean(np.log(np.exp(out).sum(axis=-1)) - np.take_along_axis(out, batch.y[..., None], -1)[..., 0])
+        )
 
     slope = (loss(1e-2) - loss(-1e-2)) / 2e-2
     assert slope == pytest.approx(-norm, rel=0.05)
+
+
+# Causality.
+
+CHAINS = MarkovChains(k=3, length=9)
+NEXT_TOKEN = Training(loss="cross-entropy", stopping=Stopping(error=0.01, early=False))
+CAUSAL = {  # every registered model whose example says so, and what else is causal only when asked
+    **{name: MODELS[name].example() for name in NAMES if MODELS[name].example()[0].causal},
+    "several layers and heads": (CausalTransformer.paper(dimension=6, layers=3, heads=2, mlp=True), CHAINS),
+    "absolute positions": (CausalTransformer(dimension=6, positions="absolute", mlp=True), CHAINS),
+    "no positions": (CausalTransformer(dimension=6, positions="none", norm=True), CHAINS),
+    **{f"one direction of {cell}": (Recurrent(cell, 5, bidirectional=False), CHAINS) for cell in ("gru", "lstm")},
+    "one direction of states": (StateSpace(3, 4, 5, bidirectional=False), CHAINS),
+    "masked attention": (TokenAttention(5, causal=True), CHAINS),
+    "masked linear attention": (LinearAttention(5, causal=True), CHAINS),
+    "masked attention to real tokens": (TokenAttention(5, causal=True), TokenRegression.example()),
+    "one direction of real tokens": (StateSpace(3, 4, 5, bidirectional=False), TokenRegression.example()),
+}
+LEAKING = {
+    "both directions": (Recurrent("gru", 5), CHAINS),
+    "both directions of states": (StateSpace(3, 4, 5), CHAINS),
+    "attention without a mask": (TokenAttention(5), CHAINS),
+    "linear attention without a mask": (LinearAttention(5), CHAINS),
+}
+
+
+quickly = jax.jit(lambda model, params, x: model.predict(params, x), compiler_options=QUICK)
+
+
+def looks_ahead(model: Model, task: Task) -> bool:
+    """Whether a prediction changes by a single bit when later positions do; what is changed must show at its place."""
+    params, random, shape = some_params(model, task), np.random.default_rng(2), (4, *task.input_shape)
+    symbols = isinstance(task, ClassificationTask)
+    x = random.integers(0, task.classes, shape, np.int32) if symbols else random.normal(size=shape).astype(np.float32)
+    out, ahead = np.asarray(quickly(model, params, x)), False
+    for place in range(x.shape[1]):
+        changed = x.copy()
+        changed[:, place:] = (changed[:, place:] + 1) % task.classes if symbols else changed[:, place:] + 1
+        moved = np.any(np.asarray(quickly(model, params, changed)) != out, axis=(0, *range(2, out.ndim)))
+        assert moved[place], "the law would hold for a model that reads nothing"
+        ahead |= bool(moved[:place].any())
+    return ahead
+
+
+@pytest.mark.parametrize("name", CAUSAL)
+def test_a_causal_model_does_not_know_the_future(name):
+    model, task = CAUSAL[name]
+    model.check(task)
+    assert model.causal and not looks_ahead(model, task)
+
+
+class Unmasked(CausalTransformer):
+    """A transformer that says it is causal, with its mask removed."""
+
+    def _masked(self, scores):
+        return scores
+
+
+def test_the_law_of_causality_fails_without_a_mask():
+    assert Unmasked(dimension=6).causal and looks_ahead(Unmasked(dimension=6), CHAINS)
+
+
+@pytest.mark.parametrize("name", LEAKING)
+def test_a_task_of_next_tokens_refuses_a_model_that_looks_ahead(name):
+    model, task = LEAKING[name]
+    assert task.causal and not model.causal and looks_ahead(model, task)
+    words = f"MarkovChains asks for what comes next, and {type(model).__name__} looks ahead.*try CausalTransf"
+    with pytest.raises(KroghError, match=words):
+        Trial(task, model, NEXT_TOKEN)
+
+
+def test_a_task_of_next_tokens_takes_a_causal_model_and_others_take_any():
+    Trial(CHAINS, CausalTransformer(dimension=6), NEXT_TOKEN)
+    Trial(CHAINS, Recurrent("gru", 5, bidirectional=False), NEXT_TOKEN)
+    assert not TokenRegression.example().causal
+    TokenAttention(5).check(TokenRegression.example())
 
 
 # Formulas.

@@ -13,7 +13,7 @@ from support import in_double, random_params
 from krogh.errors import KroghError
 from krogh.models import recurrent as recurrence
 from krogh.models.recurrent import GATES, Recurrent
-from krogh.tasks import Parity
+from krogh.tasks import MarkovChains, Parity
 from krogh.tasks.token_regression import TokenRegression
 
 KEY = jax.random.key(3)
@@ -184,3 +184,17 @@ def test_the_state_of_a_loop_written_out_is_the_state():
     with jax.enable_x64(True):
         form = recurrence._unrolled("gru", *(jnp.asarray(x) for x in (given, U, b_U)))
     np.testing.assert_allclose(form, np.stack(found), atol=1e-12)
+
+
+def test_symbols_are_read_as_one_hot_vectors_and_answered_by_a_logit_per_class():
+    task, model = MarkovChains(k=3, length=5), Recurrent("gru", hidden=4, bidirectional=False)
+    model.check(task)
+    params, x = random_params(task, model), np.random.default_rng(4).integers(0, 3, (4, 5)).astype(np.int32)
+    assert params["u"].shape == (1, 4, 3) and params["c"].shape == (3,)
+    out = in_double(predict, model, params, x)
+    for c in range(3):
+        of_class = {**params, "u": params["u"][..., c], "c": params["c"][c]}
+        expected = [naive_recurrent(model, of_class, np.eye(3)[row]) for row in x]
+        np.testing.assert_allclose(out[..., c], expected, rtol=1e-12, atol=1e-12)
+    with pytest.raises(KroghError, match=r"sequences of symbols.*got the task 'parity'.*'markov-chains'"):
+        model.check(Parity(n=8, k=2))

@@ -12,7 +12,7 @@ from support import in_double, random_params
 
 from krogh.errors import KroghError
 from krogh.models.state_space import StateSpace, linear_recurrence
-from krogh.tasks import Parity
+from krogh.tasks import MarkovChains, Parity
 from krogh.tasks.token_regression import TokenRegression
 
 KEY = jax.random.key(5)
@@ -168,3 +168,18 @@ def test_bad_values_and_tasks_are_refused():
     ):
         with pytest.raises(KroghError, match=echo):
             build()
+
+
+def test_symbols_are_read_as_one_hot_vectors_and_answered_by_a_logit_per_class():
+    """In one direction: as in two of which nothing is read from the second."""
+    task, model = MarkovChains(k=3, length=5), StateSpace(state=5, width=4, hidden=7, bidirectional=False)
+    model.check(task)
+    params, x = random_params(task, model), np.random.default_rng(4).integers(0, 3, (4, 5)).astype(np.int32)
+    assert params["nu"].shape == (1, 5) and params["u"].shape == (3, 7) and params["c"].shape == (3,)
+    out = in_double(predict, model, params, x)
+    both = {name: np.concatenate([params[name]] * 2) for name in ("nu", "theta", "B_re", "B_im")}
+    both |= {name: np.concatenate([params[name], 0 * params[name]]) for name in ("C_re", "C_im")}
+    for c in range(3):
+        of_class = {**params, **both, "u": params["u"][c], "c": params["c"][c]}
+        expected = [naive_state_space(model, of_class, np.eye(3)[row]) for row in x]
+        np.testing.assert_allclose(out[..., c], expected, rtol=1e-11, atol=1e-12)

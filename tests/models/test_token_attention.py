@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import jax
@@ -12,7 +13,7 @@ from support import in_double, random_params
 
 from krogh.errors import KroghError
 from krogh.models.token_attention import TokenAttention
-from krogh.tasks import Parity
+from krogh.tasks import MarkovChains, Parity
 from krogh.tasks.links import LinearLink, unit_vector
 from krogh.tasks.token_regression import TokenRegression
 
@@ -183,3 +184,21 @@ def test_bad_values_and_tasks_are_refused():
     ):
         TokenAttention(heads=FEATURES + 3).check(TASK)
     TokenAttention(heads=FEATURES).check(TASK)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_symbols_are_read_as_one_hot_vectors_and_answered_by_a_logit_per_class(causal):
+    """With a mask, what a position says is what it would say if it were the last."""
+    task, model = MarkovChains(k=4, length=5), TokenAttention(hidden=7, heads=2, causal=causal)
+    model.check(task)
+    params, x = random_params(task, model), np.random.default_rng(4).integers(0, 4, (3, 5)).astype(np.int32)
+    assert params["u"].shape == (4, 7) and params["c"].shape == (4,)
+    out, weights = in_double(predict, model, params, x), in_double(probabilities, model, params, x)
+    np.testing.assert_allclose(weights.sum(axis=-1), 1.0, rtol=1e-12)
+    assert np.any(np.triu(weights, 1)) == (not causal)
+    for c, (row, answers) in itertools.product(range(4), zip(x, out, strict=True)):
+        of_class = {**params, "u": params["u"][c], "c": params["c"][c]}
+        ends = range(1, 6) if causal else [5] * 5
+        expected = [naive_token_attention(model, of_class, np.eye(4)[row[:end]]) for end in ends]
+        last = [found[-1] for found in expected] if causal else expected[0]
+        np.testing.assert_allclose(answers[:, c], last, rtol=1e-11, atol=1e-11)

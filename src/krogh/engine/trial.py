@@ -81,6 +81,11 @@ class Trial(Value):
 
     def __check_init__(self) -> None:
         self.model.check(self.task)
+        require(
+            self.model.causal or not self.task.causal,
+            f"{type(self.task).__name__} asks for what comes next, and {type(self.model).__name__} looks ahead "
+            f"(try CausalTransformer(), or where a model has it bidirectional=False or causal=True)",
+        )
         self.training.check(self.task, self.model)
         stopping = self.training.stopping
         obstacle = self.model.obstacle(self.task)

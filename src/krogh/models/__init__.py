@@ -7,9 +7,11 @@ optimisers or trials. The contract is `Model` in `base.py`; the source's named c
 
 from krogh.models.attention import AttentionBlocks, AttentionMlp
 from krogh.models.base import Learner, Model, Parameters, model
+from krogh.models.causal_transformer import CausalTransformer
 from krogh.models.configurations import CONFIGURATIONS, configuration
 from krogh.models.deep_mlp import DeepMlp, hidden_sizes
 from krogh.models.feedforward import Feedforward
+from krogh.models.minimal_induction import MinimalInduction
 from krogh.models.polynet import DisjointPolyNet, PolyNet
 from krogh.models.quadratic import DeepQuadratic
 from krogh.models.random_forest import RandomForest
@@ -24,6 +26,7 @@ __all__ = [
     "CONFIGURATIONS",
     "AttentionBlocks",
     "AttentionMlp",
+    "CausalTransformer",
     "DeepMlp",
     "DeepQuadratic",
     "DisjointPolyNet",
@@ -33,6 +36,7 @@ __all__ = [
     "LinearAttention",
     "LipschitzRnn",
     "MergedAttention",
+    "MinimalInduction",
     "Mlp",
     "Model",
     "Neuron",

@@ -40,6 +40,11 @@ class Model(Value):
         return False
 
     @property
+    def causal(self) -> bool:
+        """Whether a prediction at a position depends on no later one: bit for bit, whatever the parameters."""
+        return False
+
+    @property
     def library_products(self) -> bool:
         """Whether a GPU's library does the matrix products, in place of kernels that the compiler writes.
 

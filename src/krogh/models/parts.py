@@ -1,4 +1,4 @@
-"""What models share: initialisers, the tasks they can read, activations that contain a parity, dropout (§B.4.1).
+"""What models share: initialisers, the tasks they can read, activations that contain a parity, norms, dropout (§B.4.1).
 
 How an affine layer's parameters are drawn; weights and biases alike:
 
@@ -28,16 +28,17 @@ from fractions import Fraction
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray, UInt32
+from jaxtyping import Array, Float, Num, PRNGKeyArray, UInt32
 
 from krogh.errors import require, unknown
-from krogh.tasks.base import Examples, Task
+from krogh.tasks.base import ClassificationTask, Examples, Task
 from krogh.tasks.bits import GOLDEN, mixed, stream
 from krogh.tasks.boolean import BooleanTask
-from krogh.values import structure_of
+from krogh.values import AnyArray, structure_of
 
 INITIALISERS = ("uniform", "glorot", "gaussian", "bernoulli", "normal", "signs", "ones")
 NEURON_ACTIVATIONS = ("zigzag", "polynomial", "infinite-zigzag", "sine")
+NORM_EPSILON = 1e-5
 
 Layers = Mapping[str, tuple[tuple[int, ...], int]]
 """Names of parameters with their shape and the fan-in of the layer they belong to."""
@@ -90,21 +91,24 @@ def draw_layers(
     }
 
 
-def read_out_layers(features: int, hidden: int) -> dict[str, tuple[tuple[int, ...], int]]:
-    """The layers of `read_out`."""
+def read_out_layers(features: int, hidden: int, classes: int | None = None) -> dict[str, tuple[tuple[int, ...], int]]:
+    """The layers of `read_out`: for one number, or for a logit per class."""
+    outputs = () if classes is None else (classes,)
     return {
         "W": ((hidden, features), features),
         "b": ((hidden,), features),
-        "u": ((hidden,), hidden),
-        "c": ((), hidden),
+        "u": ((*outputs, hidden), hidden),
+        "c": (outputs, hidden),
     }
 
 
-def read_out(params: dict[str, Array], mixed: Float[Array, "*rows features"]) -> Float[Array, " *rows"]:
-    """The same two-layer network u·ReLU(W m + b) + c at every position."""
+def read_out(params: dict[str, Array], mixed: Float[Array, "*rows features"]) -> Float[Array, "..."]:
+    """The same two-layer network u·ReLU(W m + b) + c at every position: [*rows], or [*rows, classes] logits."""
     rows = mixed.reshape(-1, mixed.shape[-1])
     # Neurons first: W @ rowsᵀ and its gradient both read W as it lies, which a CPU rewards.
     hidden = jax.nn.relu(params["W"] @ rows.T + params["b"][:, None])
+    if params["u"].ndim == 2:
+        return (params["u"] @ hidden + params["c"][:, None]).T.reshape(*mixed.shape[:-1], -1)
     return (params["u"] @ hidden + params["c"]).reshape(mixed.shape[:-1])
 
 
@@ -118,19 +122,100 @@ def require_signs(model_name: str, task: Task) -> None:
 def require_sequence(model_name: str, task: Task) -> None:
     """Refuse a task that is not a sequence of real tokens with a real answer at every position."""
     require(
-        getattr(task, "regression", False) and len(task.input_shape) == 2,
+        _answered_by_numbers(task),
         f"a {model_name} reads sequences of shape [length, features] and answers with a real number at every position; "
         f"got the task {task.kind or type(task).__name__!r} of input shape {list(task.input_shape)} "
         f"(try the task 'qstr')",
     )
 
 
-def require_vectors(name: str, task: Task) -> None:
-    """Refuse a task whose inputs are no vectors of real numbers, or whose labels are no single numbers."""
+def require_sequence_or_tokens(model_name: str, task: Task) -> None:
+    """Refuse a task that is neither a sequence of real tokens with real answers nor one of symbols with classes."""
+    require(
+        _answered_by_numbers(task) or symbols_of(task) is not None,
+        f"a {model_name} reads sequences of shape [length, features] and answers with a real number at every position, "
+        f"or sequences of symbols and answers with a class at every position; got the task "
+        f"{task.kind or type(task).__name__!r} of input shape {list(task.input_shape)} "
+        f"(try the task 'qstr' or 'markov-chains')",
+    )
+
+
+def require_tokens(model_name: str, task: Task) -> int:
+    """How many symbols there are; refuse a task that is not a sequence of symbols with a class at every position."""
+    symbols = symbols_of(task)
+    require(
+        symbols is not None,
+        f"a {model_name} reads sequences of symbols and answers with a class at every position; got the task "
+        f"{task.kind or type(task).__name__!r} of input shape {list(task.input_shape)} (try the task 'markov-chains')",
+    )
+    assert symbols is not None
+    return symbols
+
+
+def symbols_of(task: Task) -> int | None:
+    """How many symbols a sequence is made of where each position has one of them as its answer; else None."""
+    if not isinstance(task, ClassificationTask) or len(task.input_shape) != 1:
+        return None
+    examples = _shapes_of(task)
+    whole = all(jnp.issubdtype(part.dtype, jnp.integer) for part in (examples.x, examples.y))
+    return task.classes if whole and examples.x.shape == examples.y.shape == (2, *task.input_shape) else None
+
+
+def features_of(task: Task) -> int:
+    """The size of a token as a model reads it: its real features, or one for each symbol."""
+    symbols = symbols_of(task)
+    return task.input_shape[1] if symbols is None else symbols
+
+
+def as_vectors(x: Num[AnyArray, "batch length ..."], features: int, dtype: jnp.dtype) -> Float[Array, "batch length f"]:
+    """Real tokens as they are; symbols 0..features-1 as one-hot vectors."""
+    return x if x.ndim == 3 else jax.nn.one_hot(jnp.asarray(x).astype(jnp.int32), features, dtype=dtype)
+
+
+def embedded(x: Num[AnyArray, "batch length"], E: Float[Array, "k d"]) -> Float[Array, "batch length d"]:
+    """E[x] as a product with one-hot vectors: its gradient is a product too, where that of indexing adds row by row."""
+    return as_vectors(x, E.shape[0], E.dtype) @ E
+
+
+def lagged(v: Float[Array, "length ..."]) -> Float[Array, "length length ..."]:
+    """v_{i-j} at (i, j) for j ≤ i, and 0 above.
+
+    Made by writing v, backwards and with as many zeros behind it, again and again into rows that are one too short: an
+    index would do, but its gradient adds up in no fixed order on a GPU.
+    """
+    length, rest = v.shape[0], v.shape[1:]
+    once = jnp.concatenate([v[::-1], jnp.zeros_like(v)])
+    often = jnp.broadcast_to(once[None], (length, *once.shape)).reshape(-1, *rest)
+    return often[: length * (2 * length - 1)].reshape(length, 2 * length - 1, *rest)[:, length - 1 :]
+
+
+def normed(z: Float[Array, "*rows d"], scale: Float[Array, " d"], shift: Float[Array, " d"]) -> Float[Array, "*rows d"]:
+    """Layer norm over the last axis."""
+    wide = (1,) * (z.ndim - 1) + scale.shape
+    centred = z - jnp.mean(z, axis=-1, keepdims=True)
+    variance = jnp.mean(centred * centred, axis=-1, keepdims=True)
+    return centred * jax.lax.rsqrt(variance + NORM_EPSILON) * scale.reshape(wide) + shift.reshape(wide)
+
+
+def nearest_divisor(number: int, wanted: int) -> int:
+    """The divisor of `number` that is nearest to `wanted`, the smaller of two."""
+    return min((d for d in range(1, number + 1) if number % d == 0), key=lambda d: abs(d - wanted))
+
+
+def _answered_by_numbers(task: Task) -> bool:
+    return getattr(task, "regression", False) and len(task.input_shape) == 2
+
+
+def _shapes_of(task: Task) -> Examples:
     known = (type(task), structure_of(task))
     if known not in _EXAMPLES:  # thousands of trials have one task, and tracing it takes a moment
         _EXAMPLES[known] = jax.eval_shape(lambda: task.batch(jax.random.key(0), 2))
-    examples = _EXAMPLES[known]
+    return _EXAMPLES[known]
+
+
+def require_vectors(name: str, task: Task) -> None:
+    """Refuse a task whose inputs are no vectors of real numbers, or whose labels are no single numbers."""
+    examples = _shapes_of(task)
     real = len(task.input_shape) == 1 and jnp.issubdtype(examples.x.dtype, jnp.floating)
     require(
         real and examples.y.shape == (2,) and jnp.issubdtype(examples.y.dtype, jnp.floating),

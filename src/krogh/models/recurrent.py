@@ -10,6 +10,9 @@ and ŷ_i = u→·h→_i + u←·h←_i + c. States start at 0, and the state at 
 has not). The source's figures use one bidirectional GRU layer of 500 units per direction; every recurrent tensor is
 drawn from U(±1/√hidden), the read-out from U(±1/√(directions·hidden)), as PyTorch does.
 
+Of a sequence of symbols, z_i is the one-hot vector of symbol i and ŷ_i has a logit per class: u and c have one more
+axis. In one direction the network is causal.
+
 The recurrence and its gradient are written twice, once for CPUs and once for GPUs. A GPU waits for launches here: a
 step is one small product and some arithmetic. Unrolled, its arithmetic becomes one kernel; with the backward pass
 written out the gradient of U is one product over all positions instead of a sum that is read and written at every one.
@@ -22,14 +25,14 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Num, PRNGKeyArray
 
 from krogh.errors import require_integer, unknown
 from krogh.models.base import Model, Parameters, model
-from krogh.models.parts import draw_layers, require_sequence
+from krogh.models.parts import as_vectors, draw_layers, features_of, require_sequence_or_tokens, symbols_of
 from krogh.tasks.base import Task
 from krogh.tasks.token_regression import TokenRegression
-from krogh.values import structure
+from krogh.values import AnyArray, structure
 
 GATES = {"gru": 3, "lstm": 4, "relu": 1}
 
@@ -117,7 +120,8 @@ class Recurrent(Model):
     """A layer of `cell` units, read forwards and, when `bidirectional`, backwards too.
 
     Parameters: W [directions, features, gates·hidden] and b_W on the tokens, U [directions, hidden, gates·hidden] and
-    b_U on the state, u [directions, hidden] and c [] for the read-out. Gates lie in the order r, z, n of a GRU and
+    b_U on the state, u [directions, hidden] and c [] for the read-out, or u [directions, hidden, classes] and
+    c [classes] for symbols. Gates lie in the order r, z, n of a GRU and
     i, f, g, o of an LSTM. Both biases are kept where they only add up: together they move twice as fast.
     """
 
@@ -135,48 +139,56 @@ class Recurrent(Model):
         return self.cell == "gru"
 
     @property
+    def causal(self) -> bool:
+        return not self.bidirectional
+
+    @property
     def directions(self) -> int:
         return 2 if self.bidirectional else 1
 
     def init(self, key: PRNGKeyArray, task: Task) -> Parameters:
-        k, features, hidden = self.directions, task.input_shape[1], self.hidden
-        gates = GATES[self.cell] * hidden
+        k, features, hidden = self.directions, features_of(task), self.hidden
+        gates, symbols = GATES[self.cell] * hidden, symbols_of(task)
+        outputs = () if symbols is None else (symbols,)
         layers = {
             "W": ((k, features, gates), hidden),
             "U": ((k, hidden, gates), hidden),
             "b_W": ((k, gates), hidden),
             "b_U": ((k, gates), hidden),
-            "u": ((k, hidden), k * hidden),
-            "c": ((), k * hidden),
+            "u": ((k, hidden, *outputs), k * hidden),
+            "c": (outputs, k * hidden),
         }
         return draw_layers(key, layers)
 
-    def predict(self, params: Parameters, x: Float[Array, "batch length features"]) -> Float[Array, "batch length"]:
+    def predict(self, params: Parameters, x: Num[AnyArray, "batch length ..."]) -> Float[Array, "batch length ..."]:
+        if params["u"].ndim == 3:
+            read = jnp.einsum("idbh,dhc->dibc", self._scan(params, x), params["u"])
+            return (sum(_in_place(read)) + params["c"][None, None, :]).swapaxes(0, 1)
         read = jnp.einsum("idbh,dh->dib", self._scan(params, x), params["u"])
         return (sum(_in_place(read)) + params["c"]).T
 
     def states(
-        self, params: Parameters, x: Float[Array, "batch length features"]
+        self, params: Parameters, x: Num[AnyArray, "batch length ..."]
     ) -> Float[Array, "directions batch length hidden"]:
         """The hidden states at every position, which have read the tokens up to it from either end."""
         by_direction = jnp.moveaxis(self._scan(params, x), 0, 1)
         return jnp.stack(_in_place(by_direction)).swapaxes(1, 2)
 
     def _scan(
-        self, params: Parameters, x: Float[Array, "batch length features"]
+        self, params: Parameters, x: Num[AnyArray, "batch length ..."]
     ) -> Float[Array, "length directions batch hidden"]:
         """The hidden states in the order in which each direction meets them.
 
         The two directions are one batch of matrix products, and the products with the tokens are done before the
         recurrence.
         """
-        tokens = x.swapaxes(0, 1)
+        tokens = as_vectors(x, params["W"].shape[1], params["W"].dtype).swapaxes(0, 1)
         met = jnp.stack([tokens, tokens[::-1]]) if self.bidirectional else tokens[None]
         given = jnp.einsum("dibf,dfg->idbg", met, params["W"]) + params["b_W"][None, :, None, :]
         return hidden_states(self.cell, given, params["U"], params["b_U"])
 
     def check(self, task: Task) -> None:
-        require_sequence("recurrent network", task)
+        require_sequence_or_tokens("recurrent network", task)
 
     @classmethod
     def example(cls) -> tuple[Model, Task]:

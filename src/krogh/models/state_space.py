@@ -1,4 +1,4 @@
-"""A bidirectional diagonal state-space layer (S4D, Gu et al. 2022; LRU, Orvieto et al. 2023).
+"""A diagonal state-space layer, read in both directions or in one (S4D, Gu et al. 2022; LRU, Orvieto et al. 2023).
 
     v_i  = (E z_i + e) ⊙ σ(G z_i + g)                                     tokens, gated
     h→_i = λ→ ⊙ h→_{i-1} + γ→ ⊙ (B→ v_i),   h←_i = λ← ⊙ h←_{i+1} + γ← ⊙ (B← v_i)      in C^state, 0 at the ends
@@ -9,6 +9,9 @@
 so that |λ| < 1 whatever ν is, and γ keeps the size of the state independent of |λ|. The recursion is linear, so all
 states are found by an associative scan in log₂(length) steps. The initial λ are uniform on a ring of the complex plane.
 Parameters are real; the source has no such model.
+
+With `bidirectional=False` there is no ←, and the layer is causal. Of a sequence of symbols, z_i is the one-hot vector
+of symbol i and ŷ_i has a logit per class: u and c have one more axis.
 """
 
 from __future__ import annotations
@@ -17,16 +20,22 @@ import math
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Complex, Float, PRNGKeyArray
+from jaxtyping import Array, Complex, Float, Num, PRNGKeyArray
 
 from krogh.errors import require, require_integer
 from krogh.models.base import Model, Parameters, model
-from krogh.models.parts import draw_layers, read_out, read_out_layers, require_sequence
+from krogh.models.parts import (
+    as_vectors,
+    draw_layers,
+    features_of,
+    read_out,
+    read_out_layers,
+    require_sequence_or_tokens,
+    symbols_of,
+)
 from krogh.tasks.base import Task
 from krogh.tasks.token_regression import TokenRegression
-from krogh.values import structure
-
-DIRECTIONS = 2
+from krogh.values import AnyArray, structure
 
 
 @model("state-space")
@@ -34,7 +43,8 @@ class StateSpace(Model):
     """A diagonal linear recurrence of `state` complex numbers per direction between gates and a read-out.
 
     Parameters: E, G [width, features], e, g [width], nu, theta [2, state], B_re, B_im [2, state, width],
-    C_re, C_im [2, width, state], D [width], W [hidden, width], b, u [hidden], c []. Initially inner ≤ |λ| ≤ outer
+    C_re, C_im [2, width, state], D [width], W [hidden, width], b, u [hidden], c []; 2 is the number of directions, and
+    u is [classes, hidden] and c [classes] for symbols. Initially inner ≤ |λ| ≤ outer
     and 0 ≤ θ < phase; B ~ N(0, 1/width) and C ~ N(0, 1/state) as complex numbers, D ~ N(0, 1).
     """
 
@@ -44,6 +54,7 @@ class StateSpace(Model):
     inner: float = structure(default=0.9)
     outer: float = structure(default=0.999)
     phase: float = structure(default=2 * math.pi)
+    bidirectional: bool = structure(default=True)
 
     def __check_init__(self) -> None:
         for name in ("state", "width", "hidden"):
@@ -58,8 +69,12 @@ class StateSpace(Model):
             f"phase must be above 0 and at most 2π = {2 * math.pi:.4f}; got phase={self.phase}",
         )
 
+    @property
+    def causal(self) -> bool:
+        return not self.bidirectional
+
     def init(self, key: PRNGKeyArray, task: Task) -> Parameters:
-        k, features, m, s = DIRECTIONS, task.input_shape[1], self.width, self.state
+        k, features, m, s = 1 + self.bidirectional, features_of(task), self.width, self.state
         key, *keys = jax.random.split(key, 8)
         area = jax.random.uniform(keys[0], (k, s), jnp.float32, self.inner**2, self.outer**2)
         scales = {"B": (math.sqrt(1 / (2 * m)), (k, s, m)), "C": (math.sqrt(1 / (2 * s)), (k, m, s))}
@@ -69,7 +84,7 @@ class StateSpace(Model):
             "e": ((m,), features),
             "G": ((m, features), features),
             "g": ((m,), features),
-            **read_out_layers(m, self.hidden),
+            **read_out_layers(m, self.hidden, symbols_of(task)),
         }
         return draw_layers(key, layers) | {
             "nu": jnp.log(-0.5 * jnp.log(area)),
@@ -81,7 +96,8 @@ class StateSpace(Model):
             },
         }
 
-    def predict(self, params: Parameters, x: Float[Array, "batch length features"]) -> Float[Array, "batch length"]:
+    def predict(self, params: Parameters, x: Num[AnyArray, "batch length ..."]) -> Float[Array, "batch length ..."]:
+        x = as_vectors(x, params["E"].shape[1], params["E"].dtype)
         v = affine(x, params["E"], params["e"]) * jax.nn.sigmoid(affine(x, params["G"], params["g"]))
         h = self.states(params, v)
         seen = jnp.einsum("dbis,dms->bim", h.real, params["C_re"]) - jnp.einsum("dbis,dms->bim", h.imag, params["C_im"])
@@ -94,16 +110,16 @@ class StateSpace(Model):
         rate, angle = jnp.exp(params["nu"]), params["theta"]
         factor = jax.lax.complex(jnp.exp(-rate) * jnp.cos(angle), jnp.exp(-rate) * jnp.sin(angle))
         size = jnp.sqrt(-jnp.expm1(-2 * rate))[:, None, None, :]
-        met = jnp.stack([v, v[:, ::-1]])
+        met = jnp.stack([v, v[:, ::-1]]) if self.bidirectional else v[None]
         given = jax.lax.complex(
             size * jnp.einsum("dbim,dsm->dbis", met, params["B_re"]),
             size * jnp.einsum("dbim,dsm->dbis", met, params["B_im"]),
         )
-        forwards, backwards = linear_recurrence(factor[:, None, None, :], given, axis=2)
-        return jnp.stack([forwards, backwards[:, ::-1]])
+        found = linear_recurrence(factor[:, None, None, :], given, axis=2)
+        return jnp.stack([found[0], found[1][:, ::-1]]) if self.bidirectional else found
 
     def check(self, task: Task) -> None:
-        require_sequence("state-space model", task)
+        require_sequence_or_tokens("state-space model", task)
 
     @classmethod
     def example(cls) -> tuple[Model, Task]:

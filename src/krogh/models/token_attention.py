@@ -22,6 +22,10 @@ and Σ_j p_ij v_j = (Σ_j v_j φ(k_j)ᵀ) φ(q_i) / (Σ_j φ(k_j))·φ(q_i): two
 instead of length² weights. All memory of the tokens is a matrix of a fixed size, as in a recurrent network. The source
 has no such model: it stands between its two.
 
+Both read sequences of symbols too, as one-hot vectors, and then answer with a logit per class at every position: u and
+c have one more axis. They know nothing of places there: symbols have no codes, and these layers no positions. With
+`causal` position i sees the positions j ≤ i only; linear attention then writes its length² weights out.
+
 `MergedAttention` is the transformer of the qSTR theory (section 3):
 
     A^h_ij = softmax_j ⟨z_i, QK_h z_j⟩
@@ -42,16 +46,30 @@ import math
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+import numpy as np
+from jaxtyping import Array, Float, Num, PRNGKeyArray
 
 from krogh.errors import KroghError, require, require_integer
 from krogh.models.base import Model, Parameters, model
-from krogh.models.parts import draw_layers, initialise, read_out, read_out_layers, require_sequence, token_dimension
+from krogh.models.parts import (
+    as_vectors,
+    draw_layers,
+    features_of,
+    initialise,
+    nearest_divisor,
+    read_out,
+    read_out_layers,
+    require_sequence,
+    require_sequence_or_tokens,
+    symbols_of,
+    token_dimension,
+)
 from krogh.tasks.base import Task
 from krogh.tasks.token_regression import TokenRegression
 from krogh.values import AnyArray, data, structure, traced
 
 Tokens = Float[Array, "batch length features"]
+Given = Num[AnyArray, "batch length ..."]
 Heads = Float[Array, "batch length heads a"]
 Weights = Float[Array, "batch heads length length"]
 
@@ -61,6 +79,7 @@ class SelfAttention(Model):
 
     hidden: int = structure(default=100)
     heads: int = structure(default=1)
+    causal: bool = structure(default=False)
 
     def __check_init__(self) -> None:
         require_integer("hidden", self.hidden, 1)
@@ -78,23 +97,29 @@ class SelfAttention(Model):
         """The projections into the layer that have a bias."""
         return ("Q", "K", "V")
 
+    def seen(self, length: int) -> np.ndarray:
+        """Which positions j each position i sees [1, 1, i, j]."""
+        return np.tri(length, dtype=bool)[None, None]
+
     def init(self, key: PRNGKeyArray, task: Task) -> Parameters:
-        features = task.input_shape[1]
+        features = features_of(task)
         key, *keys = jax.random.split(key, 4)
         params = {
             name: initialise("glorot", key, (features, features), features, 3 * features)
             for name, key in zip("QKV", keys, strict=True)
         }
         params |= {f"b_{name}": jnp.zeros(features, jnp.float32) for name in (*self.biases(), "O")}
-        layers = {"O": ((features, features), features), **read_out_layers(features, self.hidden)}
+        layers = {"O": ((features, features), features), **read_out_layers(features, self.hidden, symbols_of(task))}
         return params | draw_layers(key, layers)
 
-    def predict(self, params: Parameters, x: Tokens) -> Float[Array, "batch length"]:
+    def predict(self, params: Parameters, x: Given) -> Float[Array, "batch length ..."]:
+        x = as_vectors(x, params["Q"].shape[1], params["Q"].dtype)
         mixed = self.mix(*(self._project(params, x, name) for name in "QKV")).reshape(x.shape)
         return read_out(params, mixed @ params["O"].T + params["b_O"][None, None, :])
 
-    def probabilities(self, params: Parameters, x: Tokens) -> Weights:
+    def probabilities(self, params: Parameters, x: Given) -> Weights:
         """The attention of every position to every other: rows are queries and add up to 1."""
+        x = as_vectors(x, params["Q"].shape[1], params["Q"].dtype)
         return self.weigh(self._project(params, x, "Q"), self._project(params, x, "K"))
 
     def query_key(self, params: Parameters) -> Float[Array, "heads features features"]:
@@ -109,12 +134,11 @@ class SelfAttention(Model):
         return rows.reshape(*x.shape[:2], self.heads, -1)
 
     def check(self, task: Task) -> None:
-        require_sequence(f"{self.kind} model", task)
-        features = task.input_shape[1]
-        fitting = [heads for heads in range(1, features + 1) if features % heads == 0]
-        nearest = min(fitting, key=lambda heads: abs(heads - self.heads))
+        require_sequence_or_tokens(f"{self.kind} model", task)
+        features = features_of(task)
+        nearest = nearest_divisor(features, self.heads)
         require(
-            self.heads in fitting,
+            self.heads == nearest,
             f"heads must divide the {features} features of the task; got heads={self.heads} (try heads={nearest})",
         )
 
@@ -138,6 +162,8 @@ class TokenAttention(SelfAttention):
 
     def weigh(self, q: Heads, k: Heads) -> Weights:
         scores = jnp.einsum("biha,bjha->bhij", q * (1 / math.sqrt(q.shape[-1])), k)
+        if self.causal:
+            scores = jnp.where(self.seen(scores.shape[-1]), scores, -jnp.inf)
         return jax.nn.softmax(scores, axis=-1)
 
     @classmethod
@@ -154,6 +180,8 @@ class LinearAttention(SelfAttention):
     """
 
     def mix(self, q: Heads, k: Heads, v: Heads) -> Heads:
+        if self.causal:
+            return jnp.einsum("bhij,bjha->biha", self.weigh(q, k), v)
         asked, kept = positive(q), positive(k)
         memory = jnp.einsum("bjha,bjhc->bhac", kept, v)
         total = jnp.einsum("biha,bha->bih", asked, jnp.sum(kept, axis=1))
@@ -161,6 +189,8 @@ class LinearAttention(SelfAttention):
 
     def weigh(self, q: Heads, k: Heads) -> Weights:
         products = jnp.einsum("biha,bjha->bhij", positive(q), positive(k))
+        if self.causal:
+            products = jnp.where(self.seen(products.shape[-1]), products, 0)
         return products / jnp.sum(products, axis=-1, keepdims=True)
 
     @classmethod

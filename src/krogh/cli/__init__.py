@@ -1,4 +1,4 @@
-"""The command line: krogh list, show, run, judge, report, predict, construct, compile, trace, verify, bench.
+"""The command line: krogh list, show, run, judge, report, replay, predict, construct, compile, trace, verify, bench.
 
 Nothing here imports JAX: each command imports what it needs when it is called, so that `krogh --help` is instant.
 """
@@ -123,6 +123,24 @@ def report(folder: Path, /, *, out: Path | None = None) -> int:
 
     running.refresh_studies(folder)
     print(write_report(folder, out))
+    return 0
+
+
+@app.command
+def replay(folder: Path, /, *, out: Path | None = None, trials: int = 8, frames: int = 120) -> int:
+    """Write one page, readable offline, that replays the training of a study's networks from their snapshots.
+
+    A slider over time moves loss, phases and every view of the weights together (`krogh list views`).
+
+    Args:
+        folder: a study whose networks have snapshots (--set snapshots=...), or a folder that holds one such study.
+        out: the page to write; FOLDER/replay.html unless given.
+        trials: how many trials the page has at most, the first of every configuration first.
+        frames: how many moments of each.
+    """
+    from krogh.cli import running
+
+    print(running.replay_study(folder, out, trials=trials, frames=frames))
     return 0
 
 

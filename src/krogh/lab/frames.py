@@ -20,19 +20,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 import polars as pl
 
-from krogh.engine import Trials
+from krogh.engine import Trial, Trials
 from krogh.errors import KroghError, require, require_integer
 from krogh.files import STUDY_SCHEMA, write_atomically
 from krogh.lab.results import Network
 from krogh.lab.study import read_study
 from krogh.lab.weights import Weights, WeightsFolder
-from krogh.probes.views import Bars, HeatMap, Lines, Look, Numbers, Panel, panels_of, predicted, strategy_distances
+from krogh.probes.views import DISTANCES, Bars, HeatMap, Lines, Look, Numbers, Panel, mean_error, panels_of
 from krogh.registry import EXPERIMENTS
-from krogh.tasks.base import Task
+from krogh.tasks.base import Examples, Task
+from krogh.training.stopping import EXACT
+from krogh.values import describe
 
 FRAMES_FILE = "replay.json"
 TRIALS, FRAMES = 8, 120
@@ -53,10 +55,17 @@ def write_frames(folder: Path | str, *, trials: int = TRIALS, frames: int = FRAM
     summary = read_study(folder)
     networks = list(_networks(folder, summary, trials))
     labels = _labels([network.row for network in networks])
+    known: dict[str, dict[str, float]] = {}  # by task: they may take longer than all frames
+    films = []
+    for network, label in zip(networks, labels, strict=True):
+        task = network.trial.task
+        key = json.dumps(describe(task))
+        known[key] = known.get(key) or known_errors(task)
+        films.append(film(network, label, frames, known[key]))
     content = {
         "schema": STUDY_SCHEMA,
         **{word: summary.get(word, "") for word in ("name", "title", "question", "source", "scale", "command")},
-        "trials": [_film(network, label, frames) for network, label in zip(networks, labels, strict=True)],
+        "trials": films,
     }
     path = folder / FRAMES_FILE
     write_atomically(path, json.dumps(content, ensure_ascii=False, allow_nan=False).encode())
@@ -128,18 +137,19 @@ def _without_snapshots(folder: Path, summary: Mapping[str, Any], settings: Any, 
 def _labels(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """What tells the trials apart, in words: fields and labels that differ, and the seed."""
     fields = list(itertools.takewhile(lambda name: name != "outcome", rows[0]))
-    differing = [
-        name
-        for name in fields
-        if name not in ("id", "seed", "snapshots") and len({str(row.get(name)) for row in rows}) > 1
-    ]
-    return [
-        " · ".join(
-            [f"{name.rpartition('.')[2]} {_short(row[name])}" for name in differing if row.get(name) is not None]
-            + [f"seed {row['seed']}"]
-        )
-        for row in rows
-    ]
+    differing: list[str] = []
+    for name in sorted(fields, key=lambda name: "." in name):  # labels and kinds before fields of fields
+        apart = [
+            len({tuple(str(row.get(one)) for one in chosen) for row in rows})
+            for chosen in (differing, [*differing, name])
+        ]
+        if name not in ("id", "seed", "snapshots") and apart[1] > apart[0]:
+            differing.append(name)
+    texts = []
+    for row in rows:
+        said = [f"{name.rpartition('.')[2]} {_short(row[name])}" for name in differing if row.get(name) is not None]
+        texts.append(" · ".join(dict.fromkeys([*said, f"seed {row['seed']}"])))  # a label may repeat a field
+    return texts
 
 
 def _short(value: Any) -> str:
@@ -150,15 +160,14 @@ def _short(value: Any) -> str:
 # --- one trial --------------------------------------------------------------------------------------------------
 
 
-def _film(network: Network, label: str, most: int) -> dict[str, Any]:
-    """A trial's frames: what is measured at each, and all panels."""
+def film(network: Network, label: str, most: int, references: Mapping[str, float]) -> dict[str, Any]:
+    """A trial's frames: what is measured at each, and all panels; `references` are errors known beforehand."""
     trial, row, task = network.trial, network.row, network.trial.task
     moments = _moments(network, most)
     final = moments[-1][1]
-    examples = trial.validation(EXAMPLES) if task.population_size is None else trial.validation()
+    examples = examples_of(trial)
     looks = [Look(task, trial.model, weights, network.initial, final, examples, step) for step, weights in moments]
-    errors = [float(jnp.mean(task.judge(predicted(look), examples))) for look in looks]
-    distances = [strategy_distances(look) for look in looks]
+    errors = [mean_error(look) for look in looks]
     seen = [panels_of(look) for look in looks]
     require(seen[0], f"no view is registered for {trial.model.kind} on {task.kind} (docs/extending.md says how)")
     names = [[(type(panel), panel.name) for panel in panels] for panels in seen]
@@ -166,7 +175,8 @@ def _film(network: Network, label: str, most: int) -> dict[str, Any]:
         same = own == names[0]
         require(same, f"a view must give the same panels at every step; at step {step} it gave {[n for _, n in own]}")
     batch = getattr(trial.training.regime, "batch_size", None)
-    strategies = list(distances[0])
+    distances = [panel.values for panels in seen for panel in panels if panel.name == DISTANCES]
+    strategies = list(distances[0]) if distances else []
     return {
         "label": label,
         "task": task.kind,
@@ -179,12 +189,21 @@ def _film(network: Network, label: str, most: int) -> dict[str, Any]:
         "error": {
             "name": "loss" if task.regression else "error",
             "values": [_number(error) for error in errors],
-            "references": {name: _number(value) for name, value in _references(task).items()},
+            "references": {name: _number(value) for name, value in references.items()},
         },
         "phases": [strategies.index(min(found, key=found.__getitem__)) for found in distances] if strategies else [],
         "strategies": strategies,
         "panels": [_encoded([panels[place] for panels in seen]) for place in range(len(seen[0]))],
     }
+
+
+def examples_of(trial: Trial) -> Examples:
+    """What the networks of a trial are looked at with: the beginning of its validation sample, or every input."""
+    listed = trial.task.population_size is not None and trial.training.stopping.validation == EXACT
+    return _validation(trial, None if listed else EXAMPLES)
+
+
+_validation = jax.jit(lambda trial, size: trial.validation(size), static_argnums=1)
 
 
 def _moments(network: Network, most: int) -> list[tuple[int, Weights]]:
@@ -201,7 +220,7 @@ def _moments(network: Network, most: int) -> list[tuple[int, Weights]]:
     return found
 
 
-def _references(task: Task) -> dict[str, float]:
+def known_errors(task: Task) -> dict[str, float]:
     """Errors that are known beforehand: those of strategies, or of guessing."""
     known = task.baselines()
     losses = {name.removeprefix("loss_"): value for name, value in known.items() if name.startswith("loss_")}
@@ -242,6 +261,7 @@ def _encoded(frames: Sequence[Panel]) -> dict[str, Any]:
         return head | {
             "kind": "bars",
             "places": first.places,
+            "free": first.free,
             "names": keys,
             "marked": [keys.index(name) for name in first.marked if name in keys],
             "values": values,
@@ -267,7 +287,7 @@ def _matrices(frames: Sequence[Panel]) -> dict[str, Any]:
     low = -high if first.signed else min(0.0, float(shown.min()))
     levels = np.rint((shown - low) / max(high - low, 1e-30) * LEVELS).astype(np.uint8)
     moved = np.concatenate([levels[:1], levels[1:] - levels[:-1]])  # modulo 256: what hardly moves deflates to nothing
-    packed = base64.b64encode(zlib.compress(moved.tobytes(), 9)).decode()
+    packed = base64.b64encode(zlib.compress(moved.tobytes())).decode()
     return {"shape": list(arrays[0].shape), "low": _number(low), "high": _number(high), "data": packed}
 
 

@@ -27,6 +27,8 @@ import numpy as np
 
 from krogh.errors import require
 from krogh.models.base import Model, Parameters
+from krogh.models.causal_transformer import CausalTransformer
+from krogh.models.minimal_induction import MinimalInduction
 from krogh.models.two_layer import PairNetwork
 from krogh.networks.groups.arrays import PairArrays, arrays_of
 from krogh.networks.groups.measures import normalised_margin
@@ -34,6 +36,7 @@ from krogh.probes.features.spectra import Spectrum, network_spectrum
 from krogh.probes.progress import FIRST_LAYERS, first_layer
 from krogh.registry import VIEWS
 from krogh.tasks.base import Examples, Task
+from krogh.tasks.chains import MarkovChains
 from krogh.tasks.composition import GroupComposition
 from krogh.tasks.parity import AbstractParity
 from krogh.theory.boolean.fourier import fourier_coefficients
@@ -77,13 +80,15 @@ class HeatMap:
 
 @dataclass(frozen=True, eq=False)
 class Bars:
-    """Numbers with names, on one scale for all of training; those in `marked` stand out."""
+    """Numbers with names; those in `marked` stand out. One scale for all of training, or with `free` the moment's own,
+    where what is small at first would not be seen beside what is large at last."""
 
     name: str
     values: Mapping[str, float]
     places: str = ""
     about: str = ""
     marked: tuple[str, ...] = ()
+    free: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +141,8 @@ def view(name: str, *, task: Any = Task, model: Any = Model) -> Any:
 
 
 def panels_of(look: Look) -> list[Panel]:
-    """What all views that fit show of a look; two panels of one name are refused."""
+    """What all views that fit show of a look, its weights as JAX arrays; two panels of one name are refused."""
+    look = look._replace(params=_arrays(look.params), initial=_arrays(look.initial), final=_arrays(look.final))
     found = [panel for _, known in VIEWS.items() if known.fits(look.task, look.model) for panel in known.function(look)]
     names = [panel.name for panel in found]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -147,26 +153,37 @@ def panels_of(look: Look) -> list[Panel]:
 # --- any task with strategies ---------------------------------------------------------------------------------
 
 
+DISTANCES = "Distance to strategies"
+
+
 @view("strategies")
 def strategies(look: Look) -> Iterator[Panel]:
     """How far predictions are from each strategy that the task knows: the nearest one tells the phase."""
-    found = strategy_distances(look)
-    if found:
-        yield Numbers("Distance to strategies", found, "mean over examples; the nearest one tells the phase", log=True)
+    known = list(look.task.strategies())
+    if known:
+        found = _distances(look.task, look.model, look.params, look.examples.x)
+        means = {name: float(found[name]) for name in known}  # from simple to good: a program sorts names
+        yield Numbers(DISTANCES, means, "mean over examples; the nearest one tells the phase", log=True)
 
 
-def strategy_distances(look: Look) -> dict[str, float]:
-    """The mean distance of the predictions from each strategy, from simple to good; nothing where there are none."""
-    known = look.task.strategies()
-    if not known:
-        return {}
-    prediction = predicted(look)
-    return {name: float(jnp.mean(look.task.distance(of(look.examples.x), prediction))) for name, of in known.items()}
+@jax.jit
+def _distances(task: Task, model: Model, params: Parameters, x: jax.Array) -> dict[str, jax.Array]:
+    prediction = model.predict(params, x)
+    return {name: jnp.mean(task.distance(of(x), prediction)) for name, of in task.strategies().items()}
 
 
-def predicted(look: Look) -> jax.Array:
-    """The network's predictions on the look's examples."""
-    return _predict(look.model, {name: jnp.asarray(leaf) for name, leaf in look.params.items()}, look.examples.x)
+def mean_error(look: Look) -> float:
+    """The error that a trial is judged by, over the look's examples."""
+    return float(_error(look.task, look.model, _arrays(look.params), look.examples))
+
+
+@jax.jit
+def _error(task: Task, model: Model, params: Parameters, examples: Examples) -> jax.Array:
+    return jnp.mean(task.judge(model.predict(params, examples.x), examples))
+
+
+def _arrays(weights: Mapping[str, Any]) -> Parameters:
+    return {name: jnp.asarray(leaf) for name, leaf in weights.items()}
 
 
 _predict = jax.jit(lambda model, params, x: model.predict(params, x))
@@ -216,7 +233,7 @@ def fourier(look: Look) -> Iterator[Panel]:
     task = look.task
     assert isinstance(task, AbstractParity)
     x = _signs(task.n)
-    values = np.asarray(_predict(look.model, {name: jnp.asarray(leaf) for name, leaf in look.params.items()}, x))
+    values = np.asarray(_predict(look.model, look.params, x))
     if values.ndim != 1:
         return
     support = sorted(int(place) for place in np.asarray(task.support))
@@ -301,7 +318,7 @@ def spectra(look: Look) -> Iterator[Panel]:
     shares = now.shares()
     yield Bars(
         f"Share of each {part}",
-        {str(name): share for name, share in shares.items()},
+        {name.removeprefix(f"{part} "): share for name, share in shares.items()},
         part,
         "of Σ‖ω‖^ν, each neuron counted where most of its power is",
     )
@@ -319,3 +336,74 @@ def spectra(look: Look) -> Iterator[Panel]:
 def _structure(spectrum: Spectrum) -> dict[str, float]:
     u, v, w = (float(value) for value in spectrum.mean_largest)
     return {"largest power of u": u, "of v": v, "of w": w, "agreement of u, v, w": spectrum.agreement}
+
+
+# --- networks that learn Markov chains in context -------------------------------------------------------------
+
+
+@view("attention", task=MarkovChains, model=CausalTransformer)
+def attention(look: Look) -> Iterator[Panel]:
+    """Attention maps of every layer and head on one sequence, and the effective positional encoding (Figs 8.2, 8.3)."""
+    model, task = look.model, look.task
+    assert isinstance(model, CausalTransformer) and isinstance(task, MarkovChains)
+    tokens = np.asarray(look.examples.x[:1])
+    weights = np.asarray(_attention(model, look.params, tokens))[:, 0]
+    for layer, head in np.ndindex(*weights.shape[:2]):
+        yield HeatMap(
+            _named("Attention", model, layer, head),
+            weights[layer, head],
+            "position",
+            "looks at",
+            "one sequence, always the same; each row adds up to 1, and colours follow the square root",
+            root=True,
+        )
+    follows = np.flatnonzero(tokens[0, :-1] == tokens[0, -1]) + 1
+    last = weights[-1, :, -1].mean(axis=0)
+    yield Bars(
+        "Where the last position looks",
+        {str(place + 1): float(share) for place, share in enumerate(last)},
+        "position",
+        f"layer {model.layers}; marked are the successors of the present symbol, on which an induction head looks",
+        tuple(str(place + 1) for place in follows),
+    )
+    if model.positions == "relative":
+        encoding = np.asarray(_positional(model, look.params)[0]).mean(axis=(0, 1))[:OFFSETS]
+        yield _offsets("Effective positional encoding", encoding, "of layer 1, averaged over symbols")
+    scores = {}
+    if model.layers >= 2:
+        back = np.mean(np.diagonal(weights[0], offset=-1, axis1=-2, axis2=-1), axis=-1).max()
+        scores = {
+            "previous token, layer 1": float(back),
+            "induction, layer 2": float(weights[1][:, -1, follows].sum(axis=1).max()),
+        }
+        yield Numbers("Heads", scores, "attention to the token before, and of the last position to successors")
+
+
+@view("minimal-induction", task=MarkovChains, model=MinimalInduction)
+def minimal_induction(look: Look) -> Iterator[Panel]:
+    """The matrix and the vector of the minimal model (Fig 8.3)."""
+    W, v = (np.asarray(look.params[name], np.float64) for name in ("W", "v"))
+    yield HeatMap(
+        "Second layer W", W, "present symbol", "symbol found", "an induction head has a diagonal", signed=True
+    )
+    yield _offsets("First layer v", v[:OFFSETS], "how far back it looks")
+    off = W[~np.eye(len(W), dtype=bool)].mean()
+    yield Numbers(
+        "Mean of W", {"diagonal": float(np.diag(W).mean()), "elsewhere": float(off)}, "the second layer aligns first"
+    )
+
+
+def _offsets(name: str, values: np.ndarray, about: str) -> Bars:
+    """Numbers by how far back they look: 0 is the token itself, 1 the one before."""
+    words = f"{about}; 1 is the token before, which an induction head needs; the scale follows the moment"
+    return Bars(
+        name, {str(back): float(value) for back, value in enumerate(values)}, "tokens back", words, ("1",), free=True
+    )
+
+
+def _named(what: str, model: CausalTransformer, layer: int, head: int) -> str:
+    return f"{what}, layer {layer + 1}" + (f", head {head + 1}" if model.heads > 1 else "")
+
+
+_attention = jax.jit(lambda model, params, x: model.attention(params, x))
+_positional = jax.jit(lambda model, params: model.positional(params))

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 DOCS, EXAMPLES = ROOT / "docs", sorted((ROOT / "examples").glob("*.py"))
-KINDS = ("task", "model", "probe", "experiment", "prediction", "construction")
+KINDS = ("task", "model", "probe", "view", "experiment", "prediction", "construction")
 
 
 def script(name: str) -> ModuleType:

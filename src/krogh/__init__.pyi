@@ -29,6 +29,7 @@ from krogh.tasks import (
     Rows as Rows,
     SparseBoolean as SparseBoolean,
     SymbolTask as SymbolTask,
+    System as System,
     Table as Table,
     Task as Task,
     TokenRegression as TokenRegression,
@@ -134,6 +135,15 @@ from krogh.probes import (
     SupportWeight as SupportWeight,
     probe as probe,
 )
+from krogh.probes.views import (
+    Bars as Bars,
+    HeatMap as HeatMap,
+    Lines as Lines,
+    Look as Look,
+    Numbers as Numbers,
+    panels_of as panels_of,
+    view as view,
+)
 
 # --- what is known beforehand, and what is written by hand ---
 from krogh.theory import (
@@ -188,7 +198,11 @@ from krogh.lab import (
     surface as surface,
     times_of as times_of,
 )
-from krogh.report import write_report as write_report
+from krogh.lab.frames import write_frames as write_frames
+from krogh.report import (
+    write_replay as write_replay,
+    write_report as write_report,
+)
 
 # --- what a new class is made with ---
 from krogh.errors import (

@@ -1,4 +1,4 @@
-"""Names for the things users pick: tasks, models, probes, predictions, constructions, experiments.
+"""Names for the things users pick: tasks, models, probes, views, predictions, constructions, experiments.
 
 A thing registers itself with a decorator where it is defined. A registry imports what it lists when it is first
 asked: the modules of its own folders, then the modules that installed packages name under the entry-point group
@@ -83,6 +83,7 @@ def _origin(thing: object) -> str:
 TASKS: Registry[Any] = Registry("task", "krogh.tasks")
 MODELS: Registry[Any] = Registry("model", "krogh.models")
 PROBES: Registry[Any] = Registry("probe", "krogh.probes")
+VIEWS: Registry[Any] = Registry("view", "krogh.probes")
 PREDICTIONS: Registry[Any] = Registry("prediction", "krogh.theory", "krogh.networks")
 CONSTRUCTIONS: Registry[Any] = Registry("construction", "krogh.networks")
 EXPERIMENTS: Registry[Any] = Registry("experiment", "krogh.experiments")
@@ -91,6 +92,7 @@ BY_PLURAL = {
     "tasks": TASKS,
     "models": MODELS,
     "probes": PROBES,
+    "views": VIEWS,
     "predictions": PREDICTIONS,
     "constructions": CONSTRUCTIONS,
     "experiments": EXPERIMENTS,

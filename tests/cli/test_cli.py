@@ -88,12 +88,12 @@ def test_list_everything_as_json(krogh):
     code, out, _ = krogh("list", "--json")
     found = json.loads(out)
     assert code == 0
-    assert list(found) == ["tasks", "models", "probes", "experiments", "predictions", "constructions"]
+    assert list(found) == ["tasks", "models", "probes", "views", "experiments", "predictions", "constructions"]
     assert all(things and all(text for text in things.values()) for things in found.values()), "each says what it is"
     assert "tiny/parity" in found["experiments"]
 
 
-@pytest.mark.parametrize("kind", ["tasks", "models", "probes", "experiments", "predictions", "constructions"])
+@pytest.mark.parametrize("kind", ["tasks", "models", "probes", "views", "experiments", "predictions", "constructions"])
 def test_list_one_kind(krogh, kind):
     code, out, _ = krogh("list", kind, "--json")
     assert code == 0 and list(json.loads(out)) == [kind]
@@ -110,6 +110,22 @@ def test_show_everything_there_is(krogh):
             pages = page if isinstance(page, list) else [page]
             assert code == 0 and kind[:-1] in [one["kind"] for one in pages]
             assert krogh("show", name)[0] == 0
+
+
+def test_show_a_task_says_what_it_is_a_model_system_of(krogh):
+    page = json.loads(krogh("show", "composition", "--json")[1])
+    assert page["exact baselines"] == ["guessing_accuracy"] and "algebra/max-margin" in page["computable theory"]
+    assert "algebra/cyclic" in page["phenomena"]["harmonic features by maximum margin"]
+    assert "table" in page["knobs"]
+    assert "algebra/norms, algebra/regularisation" in krogh("show", "composition")[1]
+
+
+def test_list_phenomena_with_their_tasks_and_experiments(krogh):
+    found = json.loads(krogh("list", "phenomena", "--json")[1])["phenomena"]
+    assert found["grokking"] == {"tasks": ["parity"], "experiments": ["parity/grokking", "frontiers/curves"]}
+    assert {"parity", "disjoint-parity", "sparse-boolean"} <= set(found["a plateau, then a sudden drop"]["tasks"])
+    code, out, _ = krogh("list", "phenomena")
+    assert code == 0 and all(phenomenon.split()[0] in out for phenomenon in found)
 
 
 def test_show_an_experiment_lists_its_settings_with_help(krogh):

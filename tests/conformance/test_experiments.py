@@ -22,7 +22,7 @@ from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, Claim, Cl
 from krogh.lab.estimate import Estimate, exact
 from krogh.lab.experiment import SCALES, Tables
 from krogh.lab.study import _tables
-from krogh.registry import EXPERIMENTS
+from krogh.registry import EXPERIMENTS, TASKS
 
 NAMES = [name for name in EXPERIMENTS if EXPERIMENTS[name].__module__.startswith("krogh.")]
 
@@ -172,3 +172,10 @@ def test_figures_do_not_depend_on_the_readers_own_style(tables, smoke):
     name = NAMES[0]
     with matplotlib.rc_context({"lines.linewidth": 9.0, "font.size": 30}), figures.style():
         assert list(EXPERIMENTS[name]().figures(tables(name)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_tasks_that_it_trains_on_name_it_among_what_shows_their_phenomena(name, tables):
+    trials = tables(name)["trials"]
+    for kind in set(trials["task"]) if len(trials) else ():
+        assert name in TASKS[kind].system.experiments, f"the system of the task {kind!r} (krogh/tasks) lacks {name!r}"

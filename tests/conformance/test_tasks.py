@@ -6,6 +6,7 @@ the law that truth is a function of the input alone.
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 
@@ -15,10 +16,11 @@ import numpy as np
 import pytest
 
 import krogh.tasks
-from krogh.registry import TASKS
+from krogh.registry import EXPERIMENTS, PREDICTIONS, TASKS
 from krogh.tasks.base import ClassificationTask, Task
 from krogh.tasks.boolean import BooleanTask
 from krogh.tasks.parity import AbstractParity
+from krogh.tasks.system import System
 from krogh.values import describe, structure_of
 
 KEY = jax.random.key(20)
@@ -303,3 +305,28 @@ def test_correct_is_the_sign_rule_and_zero_is_an_error(sign_task):
     expected = [True, False, False, False, False, True, True, True]
     assert sign_task.correct(guess, truth).tolist() == expected
     assert not bool(jnp.any(sign_task.correct(jnp.full(8, jnp.nan), truth)))
+
+
+# Model systems.
+
+OWN = [name for name in NAMES if TASKS[name].__module__.startswith("krogh.")]
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_it_says_what_it_is_a_model_system_of(name):
+    """Knobs are its own, baselines are computed, and predictions and experiments are registered under their names."""
+    kind, system = TASKS[name], TASKS[name].system
+    example = kind.example()
+    assert isinstance(system, System) and system.knobs and system.baselines and system.phenomena
+    assert set(system.knobs) <= {*describe(example), *inspect.signature(kind).parameters}
+    assert set(system.baselines) <= {*example.baselines(), *example.limits()}
+    assert not [one for one in system.theory if one not in PREDICTIONS]
+    assert not [one for one in system.experiments if one not in EXPERIMENTS]
+    for names in (system.baselines, system.theory, *system.phenomena.values()):
+        assert len(set(names)) == len(names)
+    if system.experiments:
+        assert all(system.phenomena.values()), "every phenomenon is shown by an experiment"
+
+
+def test_a_task_of_a_users_own_need_not_say_it():
+    assert Task.system is None and System().experiments == ()

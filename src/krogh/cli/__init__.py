@@ -1,4 +1,4 @@
-"""The command line: krogh list, show, run, judge, report, predict, construct, compile, trace, verify, bench.
+"""The command line: krogh list, show, run, judge, report, replay, predict, construct, compile, trace, verify, bench.
 
 Nothing here imports JAX: each command imports what it needs when it is called, so that `krogh --help` is instant.
 """
@@ -16,7 +16,9 @@ from krogh import __version__
 from krogh.cli.compile import Flag, NetworkOptions, compile_, trace_
 from krogh.errors import KroghError
 
-Kind = Literal["tasks", "models", "probes", "experiments", "predictions", "constructions", "machines"]
+Kind = Literal[
+    "tasks", "models", "probes", "views", "experiments", "predictions", "constructions", "machines", "phenomena"
+]
 
 app = App(
     name="krogh",
@@ -34,13 +36,15 @@ def list_(kind: Kind | None = None, /, *, json: Flag = False) -> int:
     """List what there is.
 
     Args:
-        kind: one kind of thing; all kinds but the library of machines unless given.
+        kind: one kind of thing; all kinds but the library of machines and the overview of phenomena unless given.
         json: print JSON.
     """
     from krogh.cli import inspecting
 
     if kind == "machines":
         return inspecting.list_machines(json)
+    if kind == "phenomena":
+        return inspecting.list_phenomena(json)
     return inspecting.list_things(kind, json)
 
 
@@ -49,7 +53,7 @@ def show(name: str, /, *, json: Flag = False) -> int:
     """Show one thing: what it is, its source, its parameters or settings.
 
     Args:
-        name: a task, model, probe, experiment, prediction or construction.
+        name: a task, model, probe, view, experiment, prediction or construction.
         json: print JSON.
     """
     from krogh.cli import inspecting
@@ -119,6 +123,24 @@ def report(folder: Path, /, *, out: Path | None = None) -> int:
 
     running.refresh_studies(folder)
     print(write_report(folder, out))
+    return 0
+
+
+@app.command
+def replay(folder: Path, /, *, out: Path | None = None, trials: int = 8, frames: int = 120) -> int:
+    """Write one page, readable offline, that replays the training of a study's networks from their snapshots.
+
+    A slider over time moves loss, phases and every view of the weights together (`krogh list views`).
+
+    Args:
+        folder: a study whose networks have snapshots (--set snapshots=...), or a folder that holds one such study.
+        out: the page to write; FOLDER/replay.html unless given.
+        trials: how many trials the page has at most, the first of every configuration first.
+        frames: how many moments of each.
+    """
+    from krogh.cli import running
+
+    print(running.replay_study(folder, out, trials=trials, frames=frames))
     return 0
 
 

@@ -20,7 +20,7 @@ from krogh.signature import REQUIRED
 from krogh.theory import predict
 from krogh.values import describe
 
-SHOWN = ("tasks", "models", "probes", "experiments", "predictions", "constructions")
+SHOWN = ("tasks", "models", "probes", "views", "experiments", "predictions", "constructions")
 
 
 def summary(thing: Any) -> str:
@@ -69,6 +69,25 @@ def list_machines(as_json: bool) -> int:
     return 0
 
 
+def list_phenomena(as_json: bool) -> int:
+    """What the tasks are model systems of: each phenomenon with the tasks and the experiments that show it."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for name, task in registry.TASKS.items():
+        for phenomenon, experiments in task.system.phenomena.items() if task.system else ():
+            entry = found.setdefault(phenomenon, {"tasks": [], "experiments": []})
+            entry["tasks"].append(name)
+            entry["experiments"] += [one for one in experiments if one not in entry["experiments"]]
+    if as_json:
+        print(json.dumps({"phenomena": found}, indent=2, ensure_ascii=False))
+        return 0
+    table = Table("phenomenon", "tasks", "experiments", box=None, title_justify="left", header_style="dim")
+    table.columns[0].style = "bold"
+    for phenomenon, shown in found.items():
+        table.add_row(escape(phenomenon), escape(", ".join(shown["tasks"])), escape(", ".join(shown["experiments"])))
+    Console().print(table)
+    return 0
+
+
 def show_thing(name: str, as_json: bool) -> int:
     matches = [(kind, registry.BY_PLURAL[kind][name]) for kind in SHOWN if name in registry.BY_PLURAL[kind]]
     if not matches:
@@ -83,12 +102,18 @@ def show_thing(name: str, as_json: bool) -> int:
             if isinstance(value, dict):
                 console.print(f"[bold]{key}[/bold]")
                 for inner, text in value.items():
-                    console.print(f"  {inner}: {text}", markup=False, highlight=False)
+                    console.print(f"  {inner}: {_in_words(text)}", markup=False, highlight=False)
             else:
                 console.print(f"[bold]{key}[/bold]  ", end="")
-                console.print(str(value), markup=False, highlight=False)
+                console.print(_in_words(value), markup=False, highlight=False)
         console.print()
     return 0
+
+
+def _in_words(value: Any) -> str:
+    """Names one after the other, and anything else as it is."""
+    names = isinstance(value, list) and all(isinstance(part, str) for part in value)
+    return ", ".join(value) if names else str(value)
 
 
 def _page(kind: str, name: str, thing: Any) -> dict[str, Any]:
@@ -113,10 +138,22 @@ def _page(kind: str, name: str, thing: Any) -> dict[str, Any]:
         page["example"] = describe(example)
         page["limits"] = {key: json_number(value) for key, value in example.limits().items()}
         page["baselines"] = {key: json_number(value) for key, value in example.baselines().items()}
+        if thing.system is not None:
+            page |= _system(thing.system)
     elif kind == "models":
         page["example"] = describe(thing.example()[0])
     page["description"] = inspect.getdoc(getattr(thing, "function", thing)) or ""
     return page
+
+
+def _system(system: Any) -> dict[str, Any]:
+    """What a task says of itself as a model system."""
+    return {
+        "knobs": dict(system.knobs),
+        "exact baselines": list(system.baselines),
+        "computable theory": list(system.theory),
+        "phenomena": {phenomenon: list(names) for phenomenon, names in system.phenomena.items()},
+    }
 
 
 def _path(experiment: Any) -> str:

@@ -21,9 +21,11 @@ from krogh.engine.compiling import release
 from krogh.errors import KroghError, require, unknown
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, Claim
 from krogh.lab.experiment import SCALES
+from krogh.lab.frames import write_frames
 from krogh.lab.study import RETRAIN, REUSE, Study, is_stale, judge_study, plan_study
 from krogh.lab.training import Progress
 from krogh.numbers import estimate
+from krogh.report import write_replay
 
 MARKS = {"reproduced": "[green]✓[/green]", "not reproduced": "[red]✗[/red]", "inconclusive": "[yellow]–[/yellow]"}
 
@@ -88,6 +90,15 @@ def refresh_studies(folder: Path) -> None:
         with contextlib.suppress(KroghError):  # what is wrong with a study's files is for the page's reader to say
             if is_stale(place):
                 judge_study(place)
+
+
+def replay_study(folder: Path, out: Path | None, *, trials: int, frames: int) -> Path:
+    """Look at the snapshots of a study and write the page that replays them."""
+    studies = study_folders(folder)
+    one = len(studies) == 1
+    require(one, f"{folder} holds {len(studies)} studies; replay one of {', '.join(map(str, studies[:8]))}")
+    write_frames(studies[0], trials=trials, frames=frames)
+    return write_replay(studies[0], out)
 
 
 def study_folders(folder: Path) -> list[Path]:

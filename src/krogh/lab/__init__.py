@@ -15,6 +15,7 @@
     charts.py       figures that gather the data they draw; figures.py: one look for all
     study.py        an experiment at a scale, run into a folder, resumed and judged from it
     training.py     training what is missing, with progress
+    frames.py       what views see at the snapshots of a study, for a page that replays its training
     store.py        records on disk; weights.py: trained weights; sources.py: what both were made of
 
 Nothing here knows any particular experiment. What the rules of estimates cover, and which function is for what, is in

@@ -188,7 +188,7 @@ def plan_study(
         "notes": list(experiment.notes),
         "sources": sources,
     }
-    weights = weights or experiment.keep_weights
+    weights = weights or experiment.keep_weights or any(cohort.template.snapshots for cohort in cohorts)
     before = _earlier_study(folder, head, weights)
     retrain = False
     if before is not None and before.get("sources", {}) != sources:

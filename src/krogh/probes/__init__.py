@@ -1,7 +1,8 @@
-"""What is observed: numbers measured on a model while it trains, and read off trained networks.
+"""What is observed: numbers measured on a model while it trains, read off trained networks, and pictures of weights.
 
 A probe registers itself with `@probe("name")` and runs while a network trains; the contract is `Probe` in `base.py`,
-and `progress`, `margins` and `spectra` hold probes. `attention` and `features/` read trained weights, in NumPy.
+and `progress`, `margins` and `spectra` hold probes. `attention` and `features/` read trained weights, in NumPy; `views`
+show them at a moment of training, for `krogh replay`.
 """
 
 from krogh.probes.base import Moment, Probe, probe

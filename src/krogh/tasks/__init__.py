@@ -31,6 +31,7 @@ from krogh.tasks.links import CentredSquareLink, LinearLink, MeanLink, RidgeLink
 from krogh.tasks.parity import DisjointParity, Parity, ParityClasses, ParityControl
 from krogh.tasks.sparse_boolean import SparseBoolean, gate, sparse_and, sparse_or, sparse_xor
 from krogh.tasks.symbols import SymbolTask
+from krogh.tasks.system import System
 from krogh.tasks.table import Rows, Table, balanced, parity_rows, rows_of
 from krogh.tasks.table_sources import find_tables, keep_table, read_csv
 from krogh.tasks.token_regression import TokenRegression
@@ -61,6 +62,7 @@ __all__ = [
     "Rows",
     "SparseBoolean",
     "SymbolTask",
+    "System",
     "Table",
     "Task",
     "TokenRegression",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +20,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from krogh.errors import KroghError
 from krogh.registry import TASKS
+from krogh.tasks.system import System
 from krogh.values import AnyArray, Value, check_fields
 
 Raw = PyTree
@@ -40,6 +41,9 @@ class Examples(NamedTuple):
 
 class Task(Value):
     """A distribution over examples whose structure is known exactly."""
+
+    system: ClassVar[System | None] = None
+    """What it is a model system of, where it says so."""
 
     @property
     @abc.abstractmethod

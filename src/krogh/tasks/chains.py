@@ -32,6 +32,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt8
 
 from krogh.errors import require, require_integer, unknown
 from krogh.tasks.base import ClassificationTask, Examples, task
+from krogh.tasks.system import System
 from krogh.values import AnyArray, Value, data, plain, structure, traced
 
 STARTS = ("stationary", "uniform", "given")
@@ -474,6 +475,25 @@ class MarkovChains(ClassificationTask):
     order: int = structure()
     start: str = structure()
     law: Float[AnyArray, " contexts"] | None = data(optional=True)
+
+    system = System(
+        knobs={
+            "k": "symbols: how much counting pairs says beyond counting symbols",
+            "length": "tokens of the context: what there is to count",
+            "order": "tokens that the next one depends on, and itself: how many phases there are",
+            "prior": "the law of the chains: how far the simple solution goes",
+            "judged": "another law to be judged on",
+            "start": "the law of the first context",
+        },
+        baselines=("loss_uniform", "loss_unigram", "loss_bigram"),
+        phenomena={
+            "induction heads": (),
+            "learning in stages": (),
+            "a simple solution that delays the good one": (),
+            "layers that learn in order": (),
+            "an even/odd pattern on the way": (),
+        },
+    )
 
     def __init__(
         self,

@@ -16,6 +16,7 @@ from krogh.programs.circuits.generators import comparator
 from krogh.programs.circuits.layers import LayeredCircuit
 from krogh.tasks.base import task
 from krogh.tasks.boolean import BooleanTask
+from krogh.tasks.system import System
 from krogh.values import AnyArray, data, structure, traced
 
 MOST_INPUTS = 16
@@ -32,6 +33,24 @@ class CircuitFunction(BooleanTask):
 
     n: int = structure()
     table: UInt32[AnyArray, " words"] = data(np.uint32)
+
+    system = System(
+        knobs={"n": "input bits", "table": "the function, of whose circuit width and depth are known"},
+        baselines=("guessing_accuracy",),
+        theory=(
+            "approximation/circuits",
+            "approximation/feedforward-vc",
+            "approximation/margin-generalisation",
+            "approximation/sample-size",
+        ),
+        phenomena={
+            "approximation that can be learned": (
+                "approximation/circuit-learning",
+                "approximation/circuit-width",
+                "approximation/circuit-depth",
+            )
+        },
+    )
 
     def __init__(self, n: int, table: Any):
         require_integer("n", n, 1, MOST_INPUTS)

@@ -18,6 +18,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 from krogh.errors import require
 from krogh.programs.groups import Group, cyclic, from_table, load_group, whole_table
 from krogh.tasks.base import ClassificationTask, Examples, task
+from krogh.tasks.system import System
 from krogh.values import AnyArray, data, structure, traced
 
 UNNAMED = "table"
@@ -34,6 +35,24 @@ class GroupComposition(ClassificationTask):
     name: str = structure()
     order: int = structure()
     table: Int[AnyArray, "order order"] = data(np.int32)
+
+    system = System(
+        knobs={"table": "the group, or any other function of two elements: its irreducible representations"},
+        baselines=("guessing_accuracy",),
+        theory=(
+            "algebra/finite-lambda",
+            "algebra/max-margin",
+            "algebra/memoriser-margin",
+            "algebra/sign-condition",
+            "algebra/subset-certificate",
+            "algebra/weighted-margin",
+        ),
+        phenomena={
+            "harmonic features by maximum margin": ("algebra/cyclic", "algebra/group", "algebra/certificates"),
+            "which norm decides what is learned": ("algebra/norms", "algebra/regularisation"),
+            "solutions that memorise and solutions that compute": ("algebra/alternatives",),
+        },
+    )
 
     def __init__(self, table: Any, name: str = "", order: int | None = None):
         if isinstance(table, str):

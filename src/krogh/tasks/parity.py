@@ -20,7 +20,15 @@ from krogh.errors import require, require_integer
 from krogh.tasks import bits as signs
 from krogh.tasks.base import ClassificationTask, Examples, Task, task
 from krogh.tasks.boolean import BooleanTask, listed_cube, support_indices, whole_numbers
+from krogh.tasks.system import System
 from krogh.values import AnyArray, data, replaced, structure, traced
+
+_KNOBS = {
+    "n": "input bits: supports to choose from, while log C(n, k) samples identify one",
+    "k": "relevant bits: the degree of the function, and the exponent of the search",
+    "support": "which bits are relevant",
+}
+_BASELINES = ("guessing_accuracy", "random_search_steps", "elimination_samples", "samples", "statistical_queries")
 
 
 class AbstractParity(BooleanTask):
@@ -105,6 +113,68 @@ class Parity(AbstractParity):
     noise: Float[AnyArray, ""] = data()
     noisy: bool = structure(default=True, fitted=True)
 
+    system = System(
+        knobs={**_KNOBS, "noise": "how often a label is flipped: 1/(1-2p)² as many samples"},
+        baselines=_BASELINES,
+        theory=(
+            "parity/degree-barrier",
+            "parity/elimination",
+            "parity/enumeration",
+            "parity/feature-generalisation",
+            "parity/fourier-gap",
+            "parity/good-neurons",
+            "parity/gradient-gap",
+            "parity/initial-luck",
+            "parity/invisible-parities",
+            "parity/kernel-floor",
+            "parity/minimum-width",
+            "parity/noise-attenuation",
+            "parity/one-step-theorem",
+            "parity/over-sparse-neuron",
+            "parity/over-sparse-theorem",
+            "parity/random-search",
+            "parity/random-walk",
+            "parity/reference-lines",
+            "parity/resource-bound",
+            "parity/sq-limit",
+            "parity/statistical-limit",
+            "parity/support-recovery",
+            "parity/under-sparse-neuron",
+            "parity/under-sparse-theorem",
+        ),
+        phenomena={
+            "a plateau, then a sudden drop": (
+                "parity/training-curves",
+                "parity/gallery",
+                "parity/no-plateau",
+                "parity/activations",
+            ),
+            "hidden progress": ("parity/hidden-progress", "parity/fourier-gaps", "parity/histogram"),
+            "learning near the computational limit": (
+                "parity/scaling",
+                "parity/batch-grid",
+                "parity/robust-grid",
+                "parity/initialisation",
+                "parity/noise",
+            ),
+            "features that no fixed kernel has": ("parity/kernel-floor", "parity/one-step", "parity/layer-wise"),
+            "grokking": ("parity/grokking", "frontiers/curves"),
+            "a frontier of data, compute, width and luck": (
+                "frontiers/success",
+                "frontiers/surface",
+                "frontiers/advice",
+                "frontiers/invisible-parities",
+            ),
+            "more data may hurt": ("frontiers/slices",),
+            "width as a parallel lottery": ("parity/width", "frontiers/tickets"),
+            "sparse starts are luckier": (
+                "frontiers/good-neurons",
+                "frontiers/over-sparse",
+                "frontiers/under-sparse",
+            ),
+        },
+    )
+
     def __init__(self, n: int, k: int | None = None, support: Any = None, noise: Any = 0.0, noisy: bool = True):
         self.n, self.noisy = n, noisy
         self.k = np.size(support) if k is None and support is not None else k  # type: ignore[assignment]
@@ -136,6 +206,17 @@ class DisjointParity(AbstractParity):
     support: Int[AnyArray, " k"] = data(np.int32)
     noise: Float[AnyArray, ""] = data()
     noisy: bool = structure(default=True, fitted=True)
+
+    system = System(
+        knobs={
+            **_KNOBS,
+            "choice": "the relevant place of each block: blocks take the search for sets away",
+            "noise": "how often a label is flipped",
+        },
+        baselines=_BASELINES,
+        theory=("parity/plateau", "parity/polynet-error", "parity/polynet-flow", "parity/polynet-sgd"),
+        phenomena={"a plateau, then a sudden drop": ("parity/disjoint-flow", "parity/disjoint-theorems")},
+    )
 
     def __init__(
         self,
@@ -184,6 +265,13 @@ class ParityControl(AbstractParity):
     support: Int[AnyArray, " k"] = data(np.int32)
     noisy: bool = structure(default=True, fitted=True)
 
+    system = System(
+        knobs=_KNOBS,
+        baselines=("guessing_accuracy", "random_search_steps"),
+        theory=("parity/random-walk",),
+        phenomena={"hidden progress": ("parity/hidden-progress",)},
+    )
+
     def __init__(self, n: int, k: int | None = None, support: Any = None, noisy: bool = True):
         inner = Parity(n, k, support)
         require(noisy, f"labels of a control are noise; got noisy={noisy}")
@@ -210,6 +298,13 @@ class ParityClasses(ClassificationTask):
     n: int = structure()
     k: int = structure()
     support: Int[AnyArray, " k"] = data(np.int32)
+
+    system = System(
+        knobs=_KNOBS,
+        baselines=_BASELINES,
+        theory=("algebra/max-margin", "algebra/finite-lambda"),
+        phenomena={"harmonic features by maximum margin": ("algebra/parity",)},
+    )
 
     def __init__(self, n: int, k: int | None = None, support: Any = None):
         inner = Parity(n, k, support)

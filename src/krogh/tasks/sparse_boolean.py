@@ -34,6 +34,7 @@ from krogh.tasks.gates import (
     probabilities,
     relevant_bits,
 )
+from krogh.tasks.system import System
 from krogh.values import AnyArray, data, structure, traced
 
 MOST_REDRAWS = 10_000
@@ -67,6 +68,48 @@ class SparseBoolean(BooleanTask):
     real: bool = structure(internal=True)
     fair: bool = structure(internal=True)
     conjunction: str = structure(internal=True)
+
+    system = System(
+        knobs={
+            "n": "the length T of the context, of which sample complexity asks for a logarithm",
+            "s": "relevant bits",
+            "support": "which bits are relevant",
+            "table": "the function of them: a gate, any Boolean function, or real values",
+            "bias": "how often a bit is 1; balances the labels",
+            "unique": "whether a sample that leaves the support open is redrawn",
+        },
+        baselines=("guessing_accuracy", "samples"),
+        theory=(
+            "attention/depth-capacity",
+            "attention/generalisation",
+            "attention/head-capacity",
+            "attention/influence",
+            "attention/information-floor",
+            "attention/multi-head-capacity",
+            "attention/norms",
+            "attention/pseudo-dimension",
+            "attention/sample-size",
+            "attention/sparse-rademacher",
+            "attention/statistical-queries",
+        ),
+        phenomena={
+            "attention creates sparse variables": (
+                "attention/weights",
+                "attention/constructions",
+                "attention/influence",
+                "attention/coherence",
+                "attention/shattering",
+            ),
+            "samples that grow with the logarithm of the context": (
+                "attention/sample-complexity",
+                "attention/statistical-floor",
+                "attention/capacity",
+                "attention/validation-curves",
+                "attention/fixed-positions",
+            ),
+            "a plateau, then a sudden drop": ("attention/parity",),
+        },
+    )
 
     def __init__(
         self,

@@ -31,6 +31,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 from krogh.errors import KroghError, require, require_integer, unknown
 from krogh.tasks.base import Examples, Task, task
 from krogh.tasks.bits import shuffled
+from krogh.tasks.system import System
 from krogh.values import AnyArray, Shared, data, structure, traced
 
 TEST_SHARE = 0.1
@@ -211,6 +212,22 @@ class Table(Task):
     standardise: str = structure()
     centre: Float[AnyArray, " d"] | None = data(optional=True, internal=True)
     spread: Float[AnyArray, " d"] | None = data(optional=True, internal=True)
+
+    system = System(
+        knobs={
+            "rows": "the table: real data, or a parity among normal columns",
+            "split": "which rows are trained on and which are held out",
+            "train_rows": "how many rows are trained on",
+            "judged": "whether a trial is judged for a choice or for a result",
+            "standardise": "whose mean and deviation features are given",
+        },
+        baselines=("guessing_accuracy",),
+        phenomena={
+            "width as a parallel lottery": ("tabular/width",),
+            "sparse starts are luckier": ("tabular/width",),
+            "networks beside trees on tables": ("tabular/forests", "tabular/sets"),
+        },
+    )
 
     def __init__(
         self,

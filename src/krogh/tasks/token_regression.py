@@ -25,6 +25,7 @@ from krogh.errors import require, require_integer, unknown
 from krogh.tasks.base import Examples, Task, task
 from krogh.tasks.codes import checked_codes, paper_dimension, require_distinct, sign_codes
 from krogh.tasks.links import LinearLink, Link, unit_vector
+from krogh.tasks.system import System
 from krogh.values import AnyArray, data, structure, traced
 
 INDEX_LAWS = ("independent", "shared", "null-half")
@@ -56,6 +57,43 @@ class TokenRegression(Task):
     token_law: str = structure()
     scaled: bool = structure()
     evaluation: str = structure()
+
+    system = System(
+        knobs={
+            "length": "tokens of a prompt: what tells the architectures apart",
+            "sparsity": "tokens that a label depends on: heads that a Transformer needs",
+            "dimension": "numbers of a token: unknowns of a link",
+            "link": "the function of these tokens",
+            "index_law": "whether every position asks for tokens of its own",
+            "codes": "how positions are written down",
+            "evaluation": "on which prompts a network is judged",
+        },
+        baselines=("null_risk", "labels", "samples"),
+        theory=(
+            "qstr/approximation-width",
+            "qstr/feedforward-floor",
+            "qstr/few-heads",
+            "qstr/head-floor",
+            "qstr/norm-exponent",
+            "qstr/recurrent-risk",
+            "qstr/recurrent-width",
+            "qstr/regime",
+            "qstr/retrieval-scale",
+            "qstr/transformer-risk",
+            "qstr/transformer-samples",
+        ),
+        phenomena={
+            "a hierarchy of architectures": (
+                "qstr/sample-complexity",
+                "qstr/length",
+                "qstr/recurrent-width",
+                "qstr/span",
+                "qstr/evaluation-law",
+            ),
+            "attention looks where the prompt says": ("qstr/attention-map", "qstr/heads"),
+            "which norm decides what is learned": ("qstr/norm-competition",),
+        },
+    )
 
     def __init__(
         self,

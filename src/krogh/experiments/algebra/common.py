@@ -55,6 +55,7 @@ from krogh.errors import require, require_integer
 from krogh.lab import Chart, Claims, Figure, Network, figures, groups, need, setting
 from krogh.lab.charts import Panel
 from krogh.lab.estimate import exact, largest, median, unknown_estimate
+from krogh.lab.frames import spread_steps
 from krogh.models.two_layer import PairNetwork
 from krogh.networks.groups.arrays import Network as Arrays
 from krogh.networks.groups.arrays import PairArrays, arrays_of, phase_residuals
@@ -110,13 +111,20 @@ class Addition:
             f"weight={self.weight!r}",
         )
 
-    def trial(self, model: PairNetwork | None = None) -> Trial:
-        """The training of a model; of quadratic neurons unless another is given."""
+    def trial(self, model: PairNetwork | None = None, snapshots: int = 0) -> Trial:
+        """The training of a model, of quadratic neurons unless another is given, with weights at so many steps."""
         model = PairNetwork(self.width) if model is None else model
         doubled_at = tuple(self.doubled_every * (number + 1) for number in range(self.doublings))
         preset = MarginPreset(f"Z_{self.p}", model.width, self.steps, self.rate, doubled_at, self.weight)
         training = preset.training(self.probe_every)
-        return Trial(GroupComposition(preset.task), model, training, probes=(Margin(), FourierPower()))
+        return Trial(
+            GroupComposition(preset.task),
+            model,
+            training,
+            probes=(Margin(), FourierPower()),
+            probe_every=self.probe_every,
+            snapshots=spread_steps(self.steps, snapshots, self.probe_every),
+        )
 
     def measure(self, networks: Iterable[Network], labels: Sequence[str] = ()) -> list[dict[str, Any]]:
         """Its networks before training and after (`measure_networks`, `addition_measures`)."""

@@ -60,6 +60,7 @@ class Settings:
     activations: tuple[str, ...] = setting(("quadratic", "relu"), "quadratic, relu or both", distinct=True, among=KINDS)
     seeds: int = setting(12, "networks of each kind", least=1)
     probe_every: int = setting(100, "steps between two points of a curve", least=1)
+    snapshots: int = setting(0, "steps at which weights are kept, for krogh replay", least=0)
 
     @property
     def additions(self) -> Iterator[Addition]:
@@ -76,8 +77,12 @@ class CyclicAddition(Experiment[Settings]):
     question = "Does gradient descent with small weight decay find the networks of maximum margin, and their features?"
     source = "dissertation, Figures 7.1, 7.4 and D.1"
     scales = {
-        "smoke": Settings(orders=(5,), widths=(40,), steps=(1200,), doubled_every=(100,), doublings=8, seeds=2),
-        "laptop": Settings(orders=(11, 23), widths=(80, 160), steps=(10_000, 12_000), doubled_every=(250, 300)),
+        "smoke": Settings(
+            orders=(5,), widths=(40,), steps=(1200,), doubled_every=(100,), doublings=8, seeds=2, snapshots=13
+        ),
+        "laptop": Settings(
+            orders=(11, 23), widths=(80, 160), steps=(10_000, 12_000), doubled_every=(250, 300), snapshots=51
+        ),
         "paper": Settings(),
     }
     notes = (
@@ -99,7 +104,7 @@ class CyclicAddition(Experiment[Settings]):
 
     def trials(self, settings: Settings) -> Iterator[Trials]:
         for addition, activation in itertools.product(settings.additions, settings.activations):
-            trial = addition.trial(PairNetwork(addition.width, activation))
+            trial = addition.trial(PairNetwork(addition.width, activation), settings.snapshots)
             yield from sweep(trial, seed=range(settings.seeds), label={"p": addition.p, "activation": activation})
 
     def measure(self, results: Results[Settings]) -> Measures:

@@ -20,6 +20,7 @@ from krogh.experiments.parity.common import CHECK_EVERY, OnlineSettings
 from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, groups, need, predictiveness, setting
 from krogh.lab.estimate import median, share_of
 from krogh.lab.experiment import Measures
+from krogh.lab.frames import spread_steps
 from krogh.models import configuration
 from krogh.probes import Error, Movement, SupportMovement
 from krogh.tasks import Parity
@@ -60,11 +61,17 @@ class Settings(OnlineSettings):
     seeds: int = setting(100, "trials per panel, and as many controls", least=1)
     validation: int = setting(1024, "validation examples, all of which must be right", least=1)
     probe_every: int = setting(CHECK_EVERY, "steps between two points of a curve", least=1)
+    snapshots: int = setting(0, "steps at which weights of networks on the parity are kept, for krogh replay", least=0)
 
     @property
     def support(self) -> tuple[int, ...]:
         """Spread over the coordinates: with the first k, a stable sort would recover it from nothing."""
         return tuple(int(place) for place in np.linspace(0, self.n - 1, self.k + 2)[1:-1])
+
+    @property
+    def snapshot_steps(self) -> tuple[int, ...]:
+        """Snapshots over the budget, at checks."""
+        return spread_steps(self.budget, self.snapshots, CHECK_EVERY)
 
 
 @experiment("parity/hidden-progress")
@@ -75,8 +82,8 @@ class HiddenProgress(Experiment[Settings]):
     question = "Does something improve during the plateau, and does it say when the plateau will end?"
     source = "dissertation, §5.5, Figures 5.3 and B.9"
     scales = {
-        "smoke": Settings(n=12, k=2, panels=("sine",), seeds=3, budget=400, validation=128),
-        "laptop": Settings(n=20, seeds=40, budget=10_000),
+        "smoke": Settings(n=12, k=2, panels=("sine",), seeds=3, budget=400, validation=128, snapshots=41),
+        "laptop": Settings(n=20, seeds=40, budget=10_000, snapshots=101),
         "paper": Settings(),
     }
     notes = (
@@ -99,7 +106,9 @@ class HiddenProgress(Experiment[Settings]):
                 (REAL, Parity(settings.n, support=settings.support)),
                 (CONTROL, ParityControl(settings.n, support=settings.support)),
             ):
-                trial = Trial(task, model, training, probes=probes, probe_every=settings.probe_every)
+                steps = settings.snapshot_steps if labels == REAL else ()
+                every = settings.probe_every
+                trial = Trial(task, model, training, probes=probes, probe_every=every, snapshots=steps)
                 yield from sweep(trial, seed=range(settings.seeds), label={"panel": name, "labels": labels})
 
     def measure(self, results: Results[Settings]) -> Measures:

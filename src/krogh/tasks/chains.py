@@ -486,12 +486,20 @@ class MarkovChains(ClassificationTask):
             "start": "the law of the first context",
         },
         baselines=("loss_uniform", "loss_unigram", "loss_bigram"),
+        theory=(
+            "chains/baselines",
+            "chains/first-step",
+            "chains/second-step",
+            "chains/doubly-stochastic-step",
+            "chains/curriculum",
+            "chains/floors",
+        ),
         phenomena={
-            "induction heads": (),
-            "learning in stages": (),
-            "a simple solution that delays the good one": (),
-            "layers that learn in order": (),
-            "an even/odd pattern on the way": (),
+            "induction heads": ("chains/phases", "chains/attention", "chains/one-layer"),
+            "learning in stages": ("chains/phases", "chains/trigrams", "chains/symbols", "chains/architectures"),
+            "a simple solution that delays the good one": ("chains/simplicity", "chains/parts", "chains/plateau"),
+            "layers that learn in order": ("chains/minimal", "chains/steps", "chains/curriculum"),
+            "an even/odd pattern on the way": ("chains/phases", "chains/minimal", "chains/steps"),
         },
     )
 

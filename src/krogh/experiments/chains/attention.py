@@ -69,7 +69,8 @@ class ChainAttention(Experiment[Settings]):
         yield from sweep(trial, seed=range(settings.seeds))
 
     def measure(self, results: Results[Settings]) -> Measures:
-        scores, maps = [], []
+        scores: list[dict[str, float]] = []
+        maps: list[pl.DataFrame] = []
         for network in results.networks():
             if network.final is None:
                 continue

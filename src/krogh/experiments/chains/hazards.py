@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -86,12 +87,14 @@ class Hazards(Experiment[Settings]):
 
     def trials(self, settings: Settings) -> Iterator[Trials]:
         usual = settings.trial(settings.chains(settings.k))
+        unguarded: Any = UnguardedChains
+        unguarded = unguarded(settings.k, settings.length)
         leaking = LeakingTransformer.paper(dimension=settings.dimension)
         assert isinstance(leaking, LeakingTransformer)
         trials = {
             USUAL: usual,
             UNIFORM: settings.trial(settings.chains(settings.k, start="uniform")),
-            LEAKING: settings.trial(UnguardedChains(settings.k, settings.length), leaking),
+            LEAKING: settings.trial(unguarded, leaking),
             PRINTED: replaced(usual, "training.optimiser.rate", PRINTED_RATE),
         }
         for name, trial in trials.items():

@@ -123,8 +123,8 @@ class Parts(Experiment[Settings]):
         for name in names:
             panel = chart.panel(title=name, x="training sequences", y="KL(truth ‖ network), nats")
             for (part, words), color in zip(NAMES.items(), figures.PALETTE, strict=False):
-                look = {"color": color, "key": "legend", "middle": pl.Expr.median}
-                panel.ranges(by_model[name], "time", f"loss_{part}", words, **look)
+                column, look = f"loss_{part}", {"color": color, "key": "legend"}
+                panel.ranges(by_model[name], "time", column, words, middle=pl.Expr.median, **look)
                 panel.ax.axhline(guesses[part], color=color, linewidth=0.8, linestyle=(0, (1, 2)))
         yield chart.figure(
             "Median loss with the range over seeds on three laws of chains, of networks trained on the first; dotted: "

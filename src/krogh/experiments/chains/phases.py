@@ -196,7 +196,7 @@ class ChainPhases(Experiment[Settings]):
             )
             for words, moment in _moments(times[k], by_k[k]).items():
                 rows = by_k[k].filter(pl.col("time") == moment)
-                values = [rows[name].median() for name in PLACES]
+                values = rows.select(pl.col(list(PLACES)).median()).row(0)
                 panel.line(range(1, SHOWN + 1), values, f"{words} ({moment:,.0f})", style="-", key="legend", marker="o")
         return chart.figure(
             "Softmax over j of (e_x W_Q)·v_j/√d in the first layer, averaged over symbols, median over seeds, at the "
@@ -249,4 +249,5 @@ def _moments(rows: pl.DataFrame, curves: pl.DataFrame) -> dict[str, float]:
 
 
 def _range(rows: pl.DataFrame) -> str:
-    return f"{rows['transition'].min():,.0f} to {rows['transition'].max():,.0f}" if len(rows) else "none"
+    times = rows["transition"].to_numpy()
+    return f"{times.min():,.0f} to {times.max():,.0f}" if times.size else "none"

@@ -51,7 +51,6 @@ def close(sample, expected) -> bool:
 PRIORS = [
     (DirichletRows(), 4),
     (DirichletRows(), 9),
-    (DirichletRows(0.3), 3),
     (DirichletRows([0.5, 1.0, 2.5]), 3),
     (DoublyStochastic(), 2),
     (DoublyStochastic(), 4),
@@ -72,7 +71,7 @@ def test_rows_are_probabilities_and_do_not_depend_on_how_many_are_drawn(prior, k
     assert (many >= 0).all() and np.abs(many.sum(axis=-1) - 1).max() < 1e-6
 
 
-@pytest.mark.parametrize("alpha", [None, 0.3, [0.5, 1.0, 2.5]])
+@pytest.mark.parametrize("alpha", [None, [0.5, 1.0, 2.5]])
 def test_dirichlet_rows_have_the_moments_of_their_law(alpha):
     drawn = np.asarray(rows(DirichletRows(alpha), 4000, 3), np.float64)
     a = np.broadcast_to(1.0 if alpha is None else alpha, 3).astype(float)
@@ -141,12 +140,13 @@ def test_unigram_rows_are_equal_and_flat():
 
 
 def test_a_mixture_says_which_part_a_chain_is_of():
-    latent = jax.jit(lambda prior: prior.latent(KEY, 3000, 3, 3))(Mixture(0.3))
+    latent_of = jax.jit(lambda prior: prior.latent(KEY, 3000, 3, 3))
+    latent = latent_of(Mixture(0.3))
     part, P = np.asarray(latent["part"]), np.asarray(latent["P"])
     assert close(part, 0.3)
     assert np.abs(P[part == 1].sum(axis=1) - 1).max() < 1e-6
     assert (P[part == 0] == P[part == 0][:, :1]).all()
-    pure = [np.asarray(Mixture(p).latent(KEY, 50, 3, 3)["part"]) for p in (0.0, 1.0)]
+    pure = [np.asarray(latent_of(Mixture(p))["part"]) for p in (0.0, 1.0)]
     assert not pure[0].any() and pure[1].all()
 
 
@@ -274,7 +274,7 @@ def test_order_two_is_the_markov_chain_and_labels_are_the_next_tokens():
 
 def test_the_judged_prior_is_that_of_the_validation_sample_alone():
     task = MarkovChains(2, length=6, prior=Unigram(), judged=DoublyStochastic())
-    trained, judged = task.decode(task.draw(KEY, 20)), task.decode(task.test(KEY, 20))
+    trained, judged = jax.jit(lambda task: (task.decode(task.draw(KEY, 20)), task.decode(task.test(KEY, 20))))(task)
     assert (np.asarray(trained.latent["P"])[:, 0] == np.asarray(trained.latent["P"])[:, 1]).all()
     assert np.abs(np.asarray(judged.latent["P"]).sum(axis=1) - 1).max() < 1e-6
 
@@ -321,7 +321,9 @@ def test_strategies_count_by_the_add_alpha_rule(alpha):
     task = MarkovChains(3, length=40, prior=DirichletRows(alpha), order=4)
     a = [1.0] * 3 if alpha is None else alpha
     tokens = np.asarray(batch(task, KEY, 5).x)
-    said = {name: np.asarray(strategy(jnp.asarray(tokens))) for name, strategy in task.strategies().items()}
+    names = list(task.strategies())
+    said = jax.jit(lambda task, tokens: [of(tokens) for of in task.strategies().values()])(task, tokens)
+    said = dict(zip(names, map(np.asarray, said), strict=True))
     assert list(said) == ["uniform", "unigram", "bigram", "trigram", "4-gram"] == [strategy_name(m) for m in range(5)]
     for place, word in enumerate(tokens.tolist()):
         assert np.allclose(said["uniform"][place], 1 / 3)
@@ -343,13 +345,14 @@ def test_kl_and_what_a_trial_is_judged_by():
     task = MarkovChains(2, length=5)
     drawn = batch(task, KEY, 30)
     logits = jax.random.normal(KEY, (30, 5, 2))
-    found = np.asarray(task.judge(logits, drawn))
+    judge = jax.jit(task.judge)
+    found = np.asarray(judge(logits, drawn))
     for place in range(30):
         row = np.asarray(drawn.latent["P"], np.float64)[place, int(drawn.x[place, -1])]
         soft = np.exp(np.asarray(logits, np.float64)[place, -1])
         assert abs(found[place] - np.sum(row * np.log(row / (soft / soft.sum())))) < 1e-5
     truth = jnp.log(task.true_rows(drawn))[:, None, :]
-    assert np.abs(task.judge(jnp.repeat(truth, 5, axis=1), drawn)).max() < 1e-6
+    assert np.abs(judge(jnp.repeat(truth, 5, axis=1), drawn)).max() < 1e-6
     assert task.regression and task.causal and task.classes == 2
 
 

@@ -49,18 +49,15 @@ def close(sample, expected) -> bool:
 # --- priors ---
 
 PRIORS = [
-    (DirichletRows(), 4),
     (DirichletRows(), 9),
-    (DirichletRows(0.3), 3),
-    (DirichletRows([0.5, 1.0, 2.5]), 3),
-    (DoublyStochastic(), 2),
+    pytest.param(DirichletRows([0.5, 1.0, 2.5]), 3, marks=pytest.mark.slow),
     (DoublyStochastic(), 4),
     (DoublyStochastic(sinkhorn=True), 9),
-    (Unigram(), 3),
-    (Mixture(0.4), 3),
-    (Interpolated(0.6), 2),
-    (Hard(0.2), 2),
-    (GivenRows([[0.25, 0.75], [1.0, 0.0]]), 2),
+    pytest.param(Mixture(0.4), 3, marks=pytest.mark.slow),
+    pytest.param(Unigram(), 3, marks=pytest.mark.slow),
+    pytest.param(Interpolated(0.6), 2, marks=pytest.mark.slow),
+    pytest.param(Hard(0.2), 2, marks=pytest.mark.slow),
+    pytest.param(GivenRows([[0.25, 0.75], [1.0, 0.0]]), 2, marks=pytest.mark.slow),
 ]
 
 
@@ -72,7 +69,7 @@ def test_rows_are_probabilities_and_do_not_depend_on_how_many_are_drawn(prior, k
     assert (many >= 0).all() and np.abs(many.sum(axis=-1) - 1).max() < 1e-6
 
 
-@pytest.mark.parametrize("alpha", [None, 0.3, [0.5, 1.0, 2.5]])
+@pytest.mark.parametrize("alpha", [None, [0.5, 1.0, 2.5]])
 def test_dirichlet_rows_have_the_moments_of_their_law(alpha):
     drawn = np.asarray(rows(DirichletRows(alpha), 4000, 3), np.float64)
     a = np.broadcast_to(1.0 if alpha is None else alpha, 3).astype(float)
@@ -83,6 +80,7 @@ def test_dirichlet_rows_have_the_moments_of_their_law(alpha):
     assert close(drawn[:, 0, 0] * drawn[:, 1, 0], (a[0] / total) ** 2), "rows are independent"
 
 
+@pytest.mark.slow
 def test_rows_survive_an_alpha_that_underflows():
     drawn = np.asarray(rows(DirichletRows(0.001), 2000, 3))
     assert np.isfinite(drawn).all() and np.abs(drawn.sum(axis=-1) - 1).max() < 1e-6
@@ -117,7 +115,7 @@ VOLUMES = {2: 1, 3: 1 / 8, 4: 11 / 11340, 5: 188723 / 836911595520}
 """Of the polytopes, relative to a cell of their lattice (Chan and Robbins)."""
 
 
-@pytest.mark.parametrize("k", [2, 3, 4, 5])
+@pytest.mark.parametrize("k", [3, 4, pytest.param(5, marks=pytest.mark.slow)])
 def test_rejection_accepts_as_often_as_the_volume_of_the_polytope_says(k):
     rate = VOLUMES[k] * math.factorial(k - 1) ** (k - 1)
     assert abs(rate - {2: 1, 3: 0.5, 4: 0.2095, 5: 0.0748}[k]) < 1e-3
@@ -141,12 +139,13 @@ def test_unigram_rows_are_equal_and_flat():
 
 
 def test_a_mixture_says_which_part_a_chain_is_of():
-    latent = jax.jit(lambda prior: prior.latent(KEY, 3000, 3, 3))(Mixture(0.3))
+    latent_of = jax.jit(lambda prior: prior.latent(KEY, 3000, 3, 3))
+    latent = latent_of(Mixture(0.3))
     part, P = np.asarray(latent["part"]), np.asarray(latent["P"])
     assert close(part, 0.3)
     assert np.abs(P[part == 1].sum(axis=1) - 1).max() < 1e-6
     assert (P[part == 0] == P[part == 0][:, :1]).all()
-    pure = [np.asarray(Mixture(p).latent(KEY, 50, 3, 3)["part"]) for p in (0.0, 1.0)]
+    pure = [np.asarray(latent_of(Mixture(p))["part"]) for p in (0.0, 1.0)]
     assert not pure[0].any() and pure[1].all()
 
 
@@ -186,7 +185,7 @@ def test_a_curriculum_says_which_prior_is_on():
 # --- stationary laws ---
 
 
-@pytest.mark.parametrize("k", [2, 3, 5, 12])
+@pytest.mark.parametrize("k", [3, 12])
 def test_the_stationary_law_is_the_left_eigenvector(k):
     P = np.random.default_rng(k).dirichlet(np.full(k, 0.5), (20, k))
     found = np.asarray(stationary(P.astype(np.float32)))
@@ -274,7 +273,7 @@ def test_order_two_is_the_markov_chain_and_labels_are_the_next_tokens():
 
 def test_the_judged_prior_is_that_of_the_validation_sample_alone():
     task = MarkovChains(2, length=6, prior=Unigram(), judged=DoublyStochastic())
-    trained, judged = task.decode(task.draw(KEY, 20)), task.decode(task.test(KEY, 20))
+    trained, judged = jax.jit(lambda task: (task.decode(task.draw(KEY, 20)), task.decode(task.test(KEY, 20))))(task)
     assert (np.asarray(trained.latent["P"])[:, 0] == np.asarray(trained.latent["P"])[:, 1]).all()
     assert np.abs(np.asarray(judged.latent["P"]).sum(axis=1) - 1).max() < 1e-6
 
@@ -290,7 +289,7 @@ def counted(tokens, k: int, m: int) -> dict:
     return counts
 
 
-@pytest.mark.parametrize(("k", "m", "t"), [(2, 1, 9), (2, 2, 9), (3, 2, 30), (3, 3, 30), (2, 4, 40), (2, 4, 3)])
+@pytest.mark.parametrize(("k", "m", "t"), [(2, 1, 9), (3, 2, 30), (2, 4, 40), (2, 4, 3)])
 def test_counts_are_those_of_a_plain_loop(k, m, t):
     tokens = np.random.default_rng(t).integers(0, k, (6, t)).astype(np.int32)
     table, last = np.asarray(gram_counts(tokens, k, m)), np.asarray(successor_counts(tokens, k, m))
@@ -316,12 +315,14 @@ def test_a_context_has_its_newest_token_in_the_lowest_digit():
         assert contexts_of(tokens, 3, 3)[0, place] == state
 
 
-@pytest.mark.parametrize("alpha", [None, [0.5, 2.0, 1.0]])
+@pytest.mark.parametrize("alpha", [pytest.param(None, marks=pytest.mark.slow), [0.5, 2.0, 1.0]])
 def test_strategies_count_by_the_add_alpha_rule(alpha):
     task = MarkovChains(3, length=40, prior=DirichletRows(alpha), order=4)
     a = [1.0] * 3 if alpha is None else alpha
     tokens = np.asarray(batch(task, KEY, 5).x)
-    said = {name: np.asarray(strategy(jnp.asarray(tokens))) for name, strategy in task.strategies().items()}
+    names = list(task.strategies())
+    said = jax.jit(lambda task, tokens: [of(tokens) for of in task.strategies().values()])(task, tokens)
+    said = dict(zip(names, map(np.asarray, said), strict=True))
     assert list(said) == ["uniform", "unigram", "bigram", "trigram", "4-gram"] == [strategy_name(m) for m in range(5)]
     for place, word in enumerate(tokens.tolist()):
         assert np.allclose(said["uniform"][place], 1 / 3)
@@ -343,13 +344,14 @@ def test_kl_and_what_a_trial_is_judged_by():
     task = MarkovChains(2, length=5)
     drawn = batch(task, KEY, 30)
     logits = jax.random.normal(KEY, (30, 5, 2))
-    found = np.asarray(task.judge(logits, drawn))
+    judge = jax.jit(task.judge)
+    found = np.asarray(judge(logits, drawn))
     for place in range(30):
         row = np.asarray(drawn.latent["P"], np.float64)[place, int(drawn.x[place, -1])]
         soft = np.exp(np.asarray(logits, np.float64)[place, -1])
         assert abs(found[place] - np.sum(row * np.log(row / (soft / soft.sum())))) < 1e-5
     truth = jnp.log(task.true_rows(drawn))[:, None, :]
-    assert np.abs(task.judge(jnp.repeat(truth, 5, axis=1), drawn)).max() < 1e-6
+    assert np.abs(judge(jnp.repeat(truth, 5, axis=1), drawn)).max() < 1e-6
     assert task.regression and task.causal and task.classes == 2
 
 

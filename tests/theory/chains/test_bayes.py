@@ -15,7 +15,6 @@ from krogh.tasks import DirichletRows, MarkovChains, Unigram
 from krogh.tasks.chains import strategy_losses
 from krogh.theory import predict
 from krogh.theory.chains.bayes import (
-    baseline_losses,
     bayes_losses,
     bayes_prediction,
     entry_posterior,
@@ -82,6 +81,7 @@ def test_nothing_loses_less_than_the_exact_predictor():
     assert gain.mean() > 3 * gain.std() / math.sqrt(2000)
 
 
+@pytest.mark.slow
 def test_baselines_by_name():
     found = predict("chains/baselines", length=20, sequences=200, bayes=50)
     assert [name for name in found if not name.endswith("_error")] == ["uniform", "unigram", "bigram", "bayes"]
@@ -90,8 +90,11 @@ def test_baselines_by_name():
     for name, each in losses.items():
         assert math.isclose(found[name], each.mean())
         assert math.isclose(found[f"{name}_error"], each.std(ddof=1) / math.sqrt(200))
+
+
+def test_what_the_exact_predictor_does_not_know_is_refused():
     with pytest.raises(KroghError, match="knows Dirichlet chains that start stationary; got 'unigram'"):
-        baseline_losses(MarkovChains(2, 8, Unigram()), 10, bayes=10)
+        bayes_losses(MarkovChains(2, 8, Unigram()), 10, 0, 10)
     with pytest.raises(KroghError, match=r"tokens must lie in 0\.\.1; got 2"):
         bayes_prediction([[0, 2]], 2)
 

@@ -31,6 +31,7 @@ def test_quadrature_of_two_symbols_agrees_with_the_task_s_sampler(prior):
         assert (np.abs(law.mean(statistic(law.P)) - sample.mean(axis=0)) < 4.5 * error).all(), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", [DirichletRows(), DirichletRows(0.5), DoublyStochastic(), Unigram(), Mixture(0.5)])
 def test_samples_of_more_symbols_agree_with_the_task_s_sampler(prior):
     law = law_of(prior, 3, samples=4000)

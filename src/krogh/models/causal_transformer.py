@@ -212,13 +212,15 @@ class CausalTransformer(Model):
         for layer in range(self.layers):
             read = self._normed(params, "1", layer, z)
             scores = self._scores(params, read, layer, noise)
-            weights = jax.nn.softmax(scores, axis=-1)
-            seen.append((scores, weights))
+            # A softmax whose sum divides what is mixed and not the weights: there are length/a times as many of these.
+            raised = jnp.exp(scores - jax.lax.stop_gradient(jnp.max(scores, axis=-1, keepdims=True)))
+            total = jnp.sum(raised, axis=-1, keepdims=True)
+            seen.append((scores, raised / total))
             if changes is not None and layer in changes:
-                weights = changes[layer](weights)
-            weights = self._dropped(weights, noise, ATTENTION, layer)
-            values = self._by_head(read @ params["V"][layer])
-            mixed = jnp.einsum("bhij,bjha->biha", weights, values).reshape(z.shape)
+                raised, total = changes[layer](raised / total), jnp.ones_like(total)
+            raised = self._dropped(raised, noise, ATTENTION, layer)
+            mixed = jnp.einsum("bhij,bhja->bhia", raised, self._heads(read @ params["V"][layer])) / total
+            mixed = mixed.swapaxes(1, 2).reshape(z.shape)
             if self.output:
                 mixed = mixed @ params["O"][layer]
             z = z + self._dropped(mixed, noise, MIXED, layer)
@@ -232,18 +234,21 @@ class CausalTransformer(Model):
         self, params: Parameters, read: Stream, layer: int, noise: UInt32[Array, ""] | None
     ) -> Float[Array, "batch heads length length"]:
         length, scale = read.shape[1], 1 / math.sqrt(self.dimension // self.heads)
-        query = self._by_head(scale * (read @ params["Q"][layer]))
-        scores = jnp.einsum("biha,bjha->bhij", query, self._by_head(read @ params["K"][layer]))
+        query = self._heads(read @ (scale * params["Q"][layer]))
+        scores = jnp.einsum("bhia,bhja->bhij", query, self._heads(read @ params["K"][layer]))
         if self.positions == "relative":
             vectors = self._dropped(params["v"][layer], noise, RELATIVE, layer)
             by_place = self._by_head(lagged(vectors[:length]))
-            scores = scores + jnp.einsum("biha,ijha->bhij", query, by_place)
+            scores = scores + jnp.einsum("bhia,ijha->bhij", query, by_place)
         return self._masked(scores)
 
     def _masked(self, scores: Float[Array, "batch heads length length"]) -> Float[Array, "batch heads length length"]:
         """-∞ wherever a position would look ahead."""
         seen = np.tri(scores.shape[-1], dtype=bool)
         return jnp.where(seen[None, None], scores, -jnp.inf)
+
+    def _heads(self, rows: Stream) -> Float[Array, "batch heads length a"]:
+        return self._by_head(rows).swapaxes(1, 2)
 
     def _by_head(self, rows: Float[Array, "*rows d"]) -> Float[Array, "*rows heads a"]:
         return rows.reshape(*rows.shape[:-1], self.heads, -1)

@@ -52,7 +52,7 @@ def verify_devices(
     settings = parse_settings(changes)
     about = {"device": str(device), "kind": device.device_kind, "reference": str(reference), "jax": jax.__version__}
     with Display(console, "verify") as display:
-        structures = []
+        structures: list[tuple[dict[str, Any], Trials]] = []
         for name in chosen:
             display.tell(0, None, f"planning {name}")
             structures += _structures(name, scale, settings)

@@ -37,7 +37,7 @@ def test_the_estimate_is_what_is_allowed_and_then_the_pace(clock):
         clock(20)
         pace.tell(head, "update")
         clock(1000)
-        assert pace.seconds_left() == 0
+        assert pace.seconds_left() is None
     assert text.getvalue().splitlines() == [
         "verify  0/4  parity/x  parity, mlp: planning · 6 min left",
         "verify  1/4  parity/x  parity, mlp: law · 2 min left",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import krogh.experiments.parity.gallery as gallery
 from krogh.engine import Trial, Trials
 from krogh.experiments.parity.activations import knots, values_of
 from krogh.experiments.parity.batch_grid import scaling_of
-from krogh.experiments.parity.grid import best_of, rates_of, share_of_cells
+from krogh.experiments.parity.grid import best_of, rates_of, share_of_cells, whose
 from krogh.experiments.parity.no_plateau import GRID, over_time
 from krogh.experiments.parity.noise import SAMPLES
 from krogh.experiments.parity.width import box
@@ -113,6 +114,13 @@ def test_a_grid_with_one_good_rate_in_every_cell_is_reproduced():
     axes = {f"{axis}" for axis in ("initialiser-uniform", "initialiser-gaussian", "loss-hinge", "loss-square")}
     expected = {"every", "most", "starred-every", "starred-most", "starred-need-batches"} | axes
     assert found == dict.fromkeys(expected, REPRODUCED)
+
+
+def test_claims_name_the_architectures_that_were_trained():
+    """The source's range only where all of it is there."""
+    settings = EXPERIMENTS["parity/batch-grid"]().settings("laptop", {})
+    assert whose(settings) == "(i)–(xv)"
+    assert whose(replace(settings, configurations=("ii", "*i", "xv"))) == "(ii), (xv)"
 
 
 def test_a_grid_where_one_loss_fails_is_not():

@@ -97,6 +97,15 @@ def test_every_curve_reaches_p_where_it_says(p):
     assert np.exp(curves.prior).sum() == pytest.approx(1)
 
 
+def test_points_of_the_grid_stand_for_pieces_that_leave_nothing_out():
+    """A band ends where a piece ends: its points alone would exclude frontiers half a piece beyond the last of them."""
+    curves = module.curve_grid(tuple(SMALL.astype(float)), 0.5)
+    at, first = np.unique(curves.crossing[np.isfinite(curves.crossing)], return_index=True)
+    low, high = curves.ends[:, np.isfinite(curves.crossing)][:, first]
+    assert np.all((low < at) & (at < high)) and high[:-1] == pytest.approx(low[1:])
+    assert np.all(np.min(np.abs(np.log(low[:, None] / SMALL)), axis=0) < 1e-9), "every size is an end"
+
+
 def test_the_prior_of_the_frontier_is_log_uniform_between_the_sizes():
     chances = Frontier(SMALL).chances()
     assert chances.sum() == pytest.approx(1)
@@ -138,9 +147,9 @@ def test_the_interval_holds_its_level_and_no_less_would():
         assert chances[high + 1 :].sum() <= (1 - level) / 2 < chances[high:].sum()
         crossing_ = frontier.crossing()
         least, most = crossing_.interval(level)
-        assert interval.low == pytest.approx(SMALL[np.searchsorted(SMALL, least)])  # the candidate at or above
-        assert least <= crossing_.value <= most <= interval.high
-        # The crossing lives on a grid of points: with its ends the draws hold at least the level, without them at most.
+        assert interval.low == pytest.approx(SMALL[np.searchsorted(SMALL, least * (1 + 1e-9))])  # the candidate above
+        assert least <= crossing_.value <= most <= interval.high * (1 + 1e-9)
+        # The crossing lives on a grid of pieces: with its ends the draws hold at least the level, without them at most.
         assert np.mean((crossing_.least >= least) & (crossing_.most <= most)) >= level - 1e-3
         assert np.mean((crossing_.least > least) & (crossing_.most < most)) <= level + 1e-3
     assert crossing_.trials == 40

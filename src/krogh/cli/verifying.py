@@ -52,7 +52,7 @@ def verify_devices(
     settings = parse_settings(changes)
     about = {"device": str(device), "kind": device.device_kind, "reference": str(reference), "jax": jax.__version__}
     with Display(console, "verify") as display:
-        structures: list[Any] = []
+        structures: list[tuple[dict[str, Any], Trials]] = []
         for name in chosen:
             display.tell(0, None, f"planning {name}")
             structures += _structures(name, scale, settings)
@@ -72,17 +72,18 @@ class Pace:
     """Which of the structures is under way, and how long the rest may take.
 
     Until one is done the estimate is what was allowed, `seconds` for each of its stages; then it is by the pace so far,
-    compilation included.
+    compilation included. What takes longer than expected has no estimate.
     """
 
     def __init__(self, display: Display, total: int, stages: int, seconds: float) -> None:
         self._display, self._total, self._allowed = display, total, stages * seconds
         self._done, self._began, self._since = 0, time.monotonic(), time.monotonic()
 
-    def seconds_left(self) -> float:
+    def seconds_left(self) -> float | None:
         spent = self._since - self._began
         each = spent / self._done if self._done else self._allowed
-        return max(each * (self._total - self._done) - (time.monotonic() - self._since), 0.0)
+        left = each * (self._total - self._done) - (time.monotonic() - self._since)
+        return left if left > 0 else None
 
     def tell(self, head: dict[str, Any], stage: str, *, now: bool = False) -> None:
         state = f"{_name(head)}: {stage}{time_left(self.seconds_left())}"

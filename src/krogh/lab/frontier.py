@@ -36,7 +36,7 @@ from krogh.lab.estimate import Estimate, Floats, as_floats, drawn, levels_of, re
 # The grid of curves. m_p has GRAIN points between neighbouring candidates and END beyond each end.
 GRAIN, END, WIDTHS = 4, 6, 8
 BELOW, INSIDE, ABOVE = 0.15, 0.6, 0.25  # prior mass of m_p, among the curves that reach p
-FLOORS = ((0.02, 0.7), (0.3, 0.3))  # lowest rate in units of p, and prior
+FLOORS = ((0.02, 0.5), (0.3, 0.25), (0.7, 0.25))  # lowest rate in units of p, and prior; as far up as lapses go down
 LAPSES = ((0.02, 0.4), (0.25, 0.25), (0.7, 0.2))  # highest rate is 1 minus so many units of 1 - p, and prior
 LOW_CEILINGS = ((0.97, 0.05), (0.88, 0.05), (0.65, 0.05))  # highest rate in units of p when p is not reached, and prior
 SHAPES: tuple[tuple[Callable, Callable], ...] = (
@@ -53,6 +53,7 @@ class _Curves(NamedTuple):
     success: Floats  # log P(success), (curves, sizes)
     failure: Floats  # log P(failure), (curves, sizes)
     crossing: Floats  # m_p, (curves,); infinite for a curve that levels off below p
+    ends: Floats  # of the piece of the axis that m_p stands for, (2, curves)
     place: NDArray[np.intp]  # the smallest candidate at which p is reached, (curves,); `sizes` when none is
     prior: Floats  # log prior, (curves,)
 
@@ -66,6 +67,8 @@ def curve_grid(sizes: tuple[float, ...], p: float) -> _Curves:
     inner = ((np.arange(GRAIN) + 0.5) / GRAIN * gaps[:, None] + logs[:-1, None]).ravel()
     beyond = (np.arange(END) + 0.5) / END * span
     rising = np.concatenate([logs[0] - beyond / 2, inner, logs[-1] + beyond])
+    steps = [np.full(END, span / END / 2), np.repeat(gaps / GRAIN, GRAIN), np.full(END, span / END)]
+    half = np.concatenate(steps) / 2
     rising_prior = np.concatenate(
         [np.full(END, BELOW / END), INSIDE * np.repeat(gaps / span / GRAIN, GRAIN), np.full(END, ABOVE / END)]
     )
@@ -74,18 +77,21 @@ def curve_grid(sizes: tuple[float, ...], p: float) -> _Curves:
     for shape, inverse in SHAPES:
         for floor, floor_prior in FLOORS:
             # A ceiling above p: the parameter is where the curve crosses p. Below p: its middle, for it never does.
-            tops = [(1 - lapse * (1 - p), rising, rising_prior, prior) for lapse, prior in LAPSES]
-            tops += [(p * share, flat, np.full(flat.size, 1 / flat.size), prior) for share, prior in LOW_CEILINGS]
-            for top, at, prior, top_prior in tops:
+            tops = [(1 - lapse * (1 - p), rising, half, rising_prior, prior) for lapse, prior in LAPSES]
+            even = np.full(flat.size, 1 / flat.size)
+            tops += [(p * share, flat, np.zeros(flat.size), even, prior) for share, prior in LOW_CEILINGS]
+            for top, at, reach, prior, top_prior in tops:
                 bottom, reaches = floor * p * min(1.0, top / p), top > p
                 offset = inverse((p - bottom) / (top - bottom)) if reaches else inverse(0.5)
                 z = (logs - at[:, None, None]) / widths[:, None] + offset  # (at, widths, sizes)
                 rate = np.clip(bottom + (top - bottom) * shape(z), 1e-9, 1 - 1e-9)
                 weight = prior[:, None] * np.full(WIDTHS, floor_prior * top_prior / WIDTHS / len(SHAPES))
-                where = np.repeat(np.exp(at) if reaches else np.full(at.size, math.inf), WIDTHS)
-                parts.append((rate.reshape(-1, count), where, weight.ravel()))
-    rates, crossings, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return _Curves(np.log(rates), np.log1p(-rates), crossings, np.searchsorted(sizes, crossings), np.log(weights))
+                near = at[:, None] + reach[:, None] * [0, -1, 1]
+                places = np.exp(near) if reaches else np.full_like(near, math.inf)
+                parts.append((rate.reshape(-1, count), np.repeat(places, WIDTHS, axis=0), weight.ravel()))
+    rates, places, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+    crossings, ends = places[:, 0], places[:, 1:].T
+    return _Curves(np.log(rates), np.log1p(-rates), crossings, ends, np.searchsorted(sizes, crossings), np.log(weights))
 
 
 class Smallest(NamedTuple):
@@ -189,24 +195,26 @@ class Frontier:
     def crossing(self, sample: str = "") -> Estimate:
         """m_p itself, between the sizes too: posterior median and draws; `sample` names the problem.
 
-        `inf` beyond the largest size, which it is known to exceed. At or below the smallest it is the smallest, with 0
-        as the lower end.
+        A draw is the piece of the axis that a point of the grid stands for, from end to end. `inf` beyond the largest
+        size, which it is known to exceed. At or below the smallest it is the smallest, with 0 as the lower end.
         """
-        points, weights = self._crossings()
+        points, weights = self._curves.crossing, self._weights()
         order = np.argsort(points, kind="stable")
-        ordered, up_to = points[order], np.cumsum(weights[order])
+        up_to = np.cumsum(weights[order])
         name = f"frontier {sample}"
         places = np.searchsorted(up_to, np.append(levels_of(name, "posterior"), 0.5) - 1e-12)
-        values = ordered[np.minimum(places, ordered.size - 1)]
+        chosen = order[np.minimum(places, order.size - 1)]
+        values, (lower, upper) = points[chosen], self._curves.ends[:, chosen]
         smallest, largest = float(self.sizes[0]), float(self.sizes[-1])
-        most = np.where(values > largest, math.inf, np.maximum(values, smallest))
-        least = np.where(values > largest, largest, np.where(values <= smallest, 0.0, values))
+        most = np.where(values > largest, math.inf, np.maximum(upper, smallest))
+        least = np.where(values > largest, largest, np.where(values <= smallest, 0.0, lower))
+        middle = math.inf if values[-1] > largest else max(float(values[-1]), smallest)
         rule = f"posterior of {self.sizes.size} sizes, {self.trials} trials"
-        return drawn(float(most[-1]), least[:-1], {name: self.trials}, rule, most=most[:-1], horizon=largest)
+        return drawn(middle, least[:-1], {name: self.trials}, rule, most=most[:-1], horizon=largest)
 
-    def _crossings(self) -> tuple[Floats, Floats]:
-        """Where p may be reached, and the posterior of it."""
-        return self._curves.crossing, self._posterior()
+    def _weights(self) -> Floats:
+        """The posterior of each curve."""
+        return self._posterior()
 
     @property
     def narrow(self) -> bool:

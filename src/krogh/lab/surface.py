@@ -8,8 +8,9 @@
 A row (one y) is a frontier over x, as in `krogh.lab.frontier`, with two things more.
 
 *It may fall.* With prior chance FALLS success is lost again at one of the sizes: the curve rises and reaches p before,
-the rate there is below p, and each rate beyond is by itself, all with Jeffreys' prior. So the posterior says how likely
-it is that more of x does harm (`falls`), and a fall beyond the frontier does not move the frontier. As a search for the
+the rate there is below p, and either it stays so (one rate from there on) or each rate beyond is by itself, one as
+likely as the other, all with Jeffreys' prior. So the posterior says how likely it is that more of x does harm
+(`falls`), and a fall beyond the frontier does not move the frontier. As a search for the
 frontier alone would not look there, every size at which success is not ruled out gets a few trials (scouts), and more
 while a fall is in doubt.
 
@@ -111,10 +112,11 @@ class Row(Frontier):
         within = np.arange(count + 1)[:, None] <= np.arange(count)[None, :]  # p is reached before it is lost
         within[:, -1] = True
         places = np.where(within, places, 0.0)
-        free = betaln(hits, misses) - betaln(0.5, 0.5)  # of the trials at a size whose rate is by itself
-        lost = free + np.log(betainc(hits, misses, p)) - np.log(betainc(0.5, 0.5, p))  # ... and below p
-        beyond = np.append(np.cumsum(free[::-1])[::-1], [0.0, 0.0])
-        after = np.append(lost[1:] + beyond[2 : count + 1], 0.0)
+        beyond = np.append(np.cumsum(_evidence(hits, misses)[::-1])[::-1], 0.0)  # each size has a rate by itself
+        apart = _evidence_below(hits, misses, p) + beyond[1:]
+        # A fall for good would pay for a rate at every size beyond, and lose against a curve that never reached p.
+        stays = _evidence_below(_from_here(self.successes) + 0.5, _from_here(self.failures) + 0.5, p)
+        after = np.append(np.logaddexp(apart, stays)[1:] - math.log(2), 0.0)
         chance = np.append(np.full(count - 1, FALLS / (count - 1)), 1 - FALLS)
         evidence = top + np.log(places.sum(axis=0)) + after + np.log(chance)
         falls = np.exp(evidence - logsumexp(evidence))
@@ -128,10 +130,10 @@ class Row(Frontier):
         """The posterior of the smallest size that reaches p, given all rows; (sizes + 1,)."""
         return self.reading.chances if self.surface is None else self.surface.chances(self)
 
-    def _crossings(self) -> tuple[Floats, Floats]:
+    def _weights(self) -> Floats:
         own = self.reading.chances
         weights = self.reading.curves * (self.chances() / np.maximum(own, 1e-300))[self._curves.place]
-        return self._curves.crossing, weights / weights.sum()
+        return weights / weights.sum()
 
     @property
     def falls(self) -> float:
@@ -384,6 +386,22 @@ class Surface:
 FALL_COLUMNS = {"y": pl.Float64, "falls": pl.Float64} | dict.fromkeys(
     ("first", "second", "drop", "low", "high"), pl.Float64
 )
+
+
+def _evidence(hits: Floats, misses: Floats) -> Floats:
+    """Log chance of trials that share a rate with Jeffreys' prior; half a trial of either kind is counted already."""
+    return betaln(hits, misses) - betaln(0.5, 0.5)
+
+
+def _evidence_below(hits: Floats, misses: Floats, p: float) -> Floats:
+    """The same of a rate that is known to lie below p."""
+    below = np.maximum(betainc(hits, misses, p), 1e-300)
+    return _evidence(hits, misses) + np.log(below) - np.log(betainc(0.5, 0.5, p))
+
+
+def _from_here(counts: NDArray[np.int_]) -> Floats:
+    """Sums from each size to the largest."""
+    return np.cumsum(counts[::-1])[::-1].astype(float)
 
 
 def _normed(values: Floats) -> Floats:

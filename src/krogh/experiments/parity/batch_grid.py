@@ -31,6 +31,7 @@ from krogh.experiments.parity.grid import (
     rates_of,
     say_robust,
     share_of_cells,
+    whose,
 )
 from krogh.lab import Claims, Experiment, Figure, Results, Tables, coarse_scaling, experiment, groups, need, rate
 from krogh.lab.experiment import Measures
@@ -99,8 +100,8 @@ class BatchGrid(Experiment[Settings]):
         if len(easy):
             say(
                 "nearly-all-seeds",
-                f"(i)–(xv), n = {largest}, k ≤ {SMALL_K}, B ≥ {LARGE_BATCH}: at the best rate nearly all seeds "
-                f"converge ({len(easy)} cells).",
+                f"{whose(settings)}, n = {largest}, k ≤ {SMALL_K}, B ≥ {LARGE_BATCH}: at the best rate nearly all "
+                f"seeds converge ({len(easy)} cells).",
                 rate(int(easy["successes"].sum()), int(easy["seeds"].sum()), sample="easy cells"),
                 "share of all seeds of these cells",
                 at_least=0.9,
@@ -110,8 +111,8 @@ class BatchGrid(Experiment[Settings]):
         triples = rates.filter(plain).n_unique(["configuration", "k", "batch_size"])
         say(
             "finite-exponents",
-            f"(i)–(xv): a tenth of the seeds converges at some rate in every cell, so that t_c ≤ c(n-9)^α with a "
-            f"finite α for each of {triples} combinations of architecture, k and B.",
+            f"{whose(settings)}: a tenth of the seeds converges at some rate in every cell, so that t_c ≤ c(n-9)^α "
+            f"with a finite α for each of {triples} combinations of architecture, k and B.",
             share_of_cells(rates.filter(plain), BLANK),
             f"share of cells with at least {BLANK:.0%} success",
             at_least=1.0,
@@ -122,8 +123,8 @@ class BatchGrid(Experiment[Settings]):
             known = alphas[np.isfinite(alphas)]
             say(
                 f"exponent-k{k}",
-                f"(i)–(xv), k = {k}: the fastest tenth needs at most c·n^(αk) steps with a small α: in most of "
-                f"{known.size} cells the exponent is at most k.",
+                f"{whose(settings)}, k = {k}: the fastest tenth needs at most c·n^(αk) steps with a small α: in most "
+                f"of {known.size} cells the exponent is at most k.",
                 rate(int((known <= k).sum()), max(1, known.size), sample=f"exponents, k={k}"),
                 "share of (architecture, B) with finite exponent ≤ k",
                 at_least=0.5,

@@ -118,21 +118,27 @@ def share_of_cells(rates: pl.DataFrame, wanted: float = POSITIVE) -> Estimate:
     return drawn(value, np.minimum(low, value), samples, rule, most=np.maximum(high, value))
 
 
+def whose(settings: GridSettings) -> str:
+    """The architectures that a claim is about, those without a star: all that are trained unless asked, or by name."""
+    plain = [name for name in settings.configurations if name not in STARRED]
+    return "(i)–(xv)" if {*TRAINED} - {*STARRED} <= {*plain} else ", ".join(f"({name})" for name in plain)
+
+
 def say_robust(say: Claims, rates: pl.DataFrame, settings: GridSettings) -> None:
     """Empirical Finding 5.1 on the cells of a table."""
     starred, small = pl.col("configuration").is_in(STARRED), pl.col("batch_size") < STARRED_FROM
     some = f"at some rate {POSITIVE:.0%} of the seeds converge within {settings.budget:,} steps"
     statistic = f"share of cells with at least {POSITIVE:.0%} success"
     say = say.about(needs=[need(settings.seeds, FEWEST, "seeds per cell and rate")])
-    for prefix, whose, cells in (
-        ("", "(i)–(xv)", rates.filter(~starred)),
+    for prefix, owners, cells in (
+        ("", whose(settings), rates.filter(~starred)),
         ("starred-", f"starred configurations, B ≥ {STARRED_FROM}", rates.filter(starred & ~small)),
     ):
         if cells.is_empty():
             continue
         count, share = cells.n_unique(CELL), share_of_cells(cells)
         for name, words, least in (("every", "every one", 1.0), ("most", "nearly all", MOST)):
-            statement = f"{whose}: in {words} of {count} cells {some}."
+            statement = f"{owners}: in {words} of {count} cells {some}."
             say(f"{prefix}{name}", statement, share, statistic, at_least=least, source_value="all cells")
     few = rates.filter(starred & small)
     if not few.is_empty():

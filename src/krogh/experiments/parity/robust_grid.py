@@ -30,6 +30,7 @@ from krogh.experiments.parity.grid import (
     rates_of,
     say_robust,
     share_of_cells,
+    whose,
 )
 from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, groups, need, setting
 from krogh.lab.experiment import Measures
@@ -99,8 +100,8 @@ class RobustGrid(Experiment[Settings]):
                 plain = own.filter(~pl.col("configuration").is_in(STARRED))
                 say(
                     f"{column}-{name}",
-                    f"{titles[name]} {WORDS[column]}, (i)–(xv): in nearly all of {plain.n_unique(CELL)} cells there is "
-                    f"a rate at which {POSITIVE:.0%} of the seeds converge.",
+                    f"{titles[name]} {WORDS[column]}, {whose(tables.settings)}: in nearly all of "
+                    f"{plain.n_unique(CELL)} cells there is a rate at which {POSITIVE:.0%} of the seeds converge.",
                     share_of_cells(plain),
                     f"share of cells with at least {POSITIVE:.0%} success",
                     at_least=MOST,

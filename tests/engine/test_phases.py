@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 import krogh
-from krogh.engine import Inherited, Weights, family
+from krogh.engine import Given, Inherited, Trial, Weights, family
 from krogh.engine.inheriting import identity_of
 from krogh.engine.phases import first_rate, layer_wise, one_step, top_layer
 from krogh.errors import KroghError
 from krogh.models import DeepQuadratic, Mlp
 from krogh.tasks import Parity
 from krogh.theory.boolean.majority import majority_coefficient
-from krogh.training import Online, Population, Sgd, Stopping, Training
+from krogh.training import Adam, Inverse, Online, Population, Sgd, Stopping, Training
 
 
 def trained(trials) -> dict:
@@ -118,3 +118,17 @@ def test_a_family_is_the_same_trials_as_one_by_one():
     for phase, ours in zip(zip(*chains, strict=True), layer_wise(deep()), strict=True):
         (expected,) = krogh.stack(phase)
         assert family(ours, [3, 5]).ids().tolist() == expected.ids().tolist()
+
+
+def test_a_phase_counts_its_own_steps_and_remembers_nothing():
+    """After a schedule and a memory of its parent's, a phase is what training the same weights anew would be."""
+    task, model, stopping = Parity(6, 2), Mlp(4), Stopping(budget=12, check_every=6, validation=32, early=False)
+    first = Trial(task, model, Training(Adam(0.05), Online(8), stopping))
+    training = Training(Adam(0.1, schedule=Inverse()), Online(8), stopping, "square")
+    second = Trial(task, model, training, 5, start=Inherited(first))
+    weights = trained([first, second])
+    anew = Trial(task, model, training, 5, start=Given(weights[identity_of(first)]))
+    after = trained([anew])[identity_of(anew)]
+    for name, leaf in weights[identity_of(second)].items():
+        np.testing.assert_array_equal(leaf, after[name])
+        assert np.abs(leaf - weights[identity_of(first)][name]).max() > 1e-3

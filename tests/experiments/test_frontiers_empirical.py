@@ -13,6 +13,7 @@ from planted import PlantedResults, curve_steps, drawn, ended_trials, verdicts
 import krogh
 from krogh.engine import Weights
 from krogh.engine.inheriting import identity_of, resolve_start
+from krogh.engine.trial import DATA
 from krogh.errors import KroghError
 from krogh.experiments.frontiers import advice as advice_module
 from krogh.experiments.frontiers.common import SgdSettings, rungs
@@ -113,6 +114,15 @@ def test_costs_are_those_of_the_formula():
     assert fresh["m"].item() == 32 * 1000
 
 
+def test_luck_is_paid_for():
+    """M14 divides by the share that succeeds; the time is the median with failures as ∞."""
+    law = lambda cohort, m, rng: np.where(np.arange(len(m)) % 4 == 0, INF, 1000.0)  # noqa: E731
+    table = costs(tables_of("frontiers/success", law)["trials"]).filter(size="600", width=100, sparsity=0)
+    share = table["success"].item()
+    assert 0.7 <= share <= 0.8 and table["t_c"].item() == 1000
+    assert table["slack"].item() == pytest.approx((100 * 32 + 1) * 1000 * 600 / share / (math.comb(30, 3) / 2))
+
+
 def test_the_training_is_the_sources():
     """§C.3.1: θ ← θ - 0.1(∇ + 0.01θ) on batches of 32 for 10^5 steps; success is an error of 10% on 10^4 examples."""
     offline, online = (SgdSettings().trial(50, 3, m, 100, 2) for m in (600, INF))
@@ -126,6 +136,29 @@ def test_the_training_is_the_sources():
             trial.model.output_bias and (np.asarray(trial.initial_params()["W"]) == 1).sum(axis=1).tolist() == [2] * 100
         )
     assert int(offline.training.regime.m) == 600 and isinstance(online.training.regime, Online)
+
+
+@pytest.mark.slow
+def test_steps_of_the_training_by_hand():
+    """With a batch as large as the sample, four steps in float64: every parameter shrinks by 0.999, biases too."""
+    trial = SgdSettings(budget=4, check_every=4, test=16).trial(8, 3, 32, 5, 0, seed=3)
+    trial = replaced(trial, "training.stopping.early", False)
+    kept = Weights()
+    krogh.run(trial, weights=kept)
+    raw = replaced(trial.training.regime, "capacity", 32).whole(trial.task, trial.key(DATA))
+    sample = trial.task.decode(raw)
+    x, y = np.asarray(sample.x, np.float64), np.asarray(sample.y, np.float64)
+    assert np.array_equal(y, x[:, :3].prod(axis=1))
+    theta = {name: np.asarray(leaf, np.float64) for name, leaf in trial.initial_params().items()}
+    for _ in range(4):
+        before = x @ theta["W"].T + theta["b"]
+        hidden = np.maximum(before, 0)
+        slope = -y * (y * (hidden @ theta["u"] + theta["c"]) < 1) / 32
+        back = slope[:, None] * theta["u"] * (before > 0)
+        gradient = {"u": hidden.T @ slope, "c": slope.sum(), "W": back.T @ x, "b": back.sum(axis=0)}
+        theta = {name: leaf - 0.1 * (gradient[name] + 0.01 * leaf) for name, leaf in theta.items()}
+    for name, leaf in kept(identity_of(trial)).items():
+        assert np.abs(leaf - theta[name]).max() < 1e-6, name
 
 
 def test_sizes_share_a_cohort_within_a_factor_of_ten():

@@ -269,6 +269,66 @@ def test_installed_packages_and_the_library_do_not_count():
     assert sources_of(numpy.ndarray, polars.DataFrame, Path, {"a": 1}, (1, "a", None), textwrap.dedent) == {}
 
 
+def test_packages_that_lie_on_the_path_do_not_count(write, tmp_path_factory, monkeypatch):
+    """Neither a copy of its own, nor one that an installer left with its records, nor what krogh derives from."""
+    for name in ("copied", "recorded"):
+        folder = tmp_path_factory.mktemp(name)
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text("from .core import helper\nclass Base: pass\n")
+        (folder / name / "core.py").write_text("def helper(x): return x\n")
+        monkeypatch.syspath_prepend(str(folder))
+        if name == "recorded":
+            (folder / "recorded-1.0.dist-info").mkdir()
+            (folder / "recorded-1.0.dist-info" / "RECORD").write_text("recorded/__init__.py,,\nrecorded/core.py,,\n")
+    text = """
+    import copied, recorded
+    from copied import helper
+    from recorded.core import helper as other
+    import mine
+    class Thing{bases}:
+        def value(self, x):
+            return mine.g(copied.helper(other(recorded.helper(x))))
+    """
+    write(mine="def g(x): return x", user=text.format(bases=""), heir=text.format(bases="(recorded.Base)"))
+    assert list(made_of("user")) == ["mine", "user"]
+    assert list(made_of("heir")) == ["heir", "mine"], "an installed base is a package too"
+    write(child=text.format(bases="(copied.Base)"))
+    assert list(made_of("child")) == ["child", "copied", "copied.core", "mine"], "the thing itself is made of it"
+
+
+def test_bases_of_krogh_do_not_count_wherever_they_lie(write, tmp_path_factory, monkeypatch, base_trial):
+    """Equinox on PYTHONPATH, beside the user's own task."""
+    write(own_task="import krogh\nclass Mine(krogh.Parity):\n    pass\n")
+    task = importlib.import_module("own_task").Mine(5, 2)
+    before = trial_sources([replaced(base_trial, "task", task)])
+    folder = tmp_path_factory.mktemp("elsewhere")
+    module = importlib.import_module(krogh.values.Value.__mro__[1].__module__)
+    copy = folder / Path(module.__file__).relative_to(Path(sys.modules["equinox"].__file__).parents[1])
+    copy.parent.mkdir(parents=True)
+    copy.write_text(Path(module.__file__).read_text())
+    monkeypatch.setattr(module, "__file__", str(copy))
+    after = trial_sources([replaced(base_trial, "task", task)])
+    assert after == before and "own_task" in after
+
+
+def test_a_project_is_the_folder_with_a_mark(write):
+    """Two import folders of one project count both."""
+    folder = write(app__task="import shared\nclass Thing:\n    make = shared.make\n")
+    (folder / "lib").mkdir()
+    (folder / "lib" / "shared.py").write_text("def make(x): return x\n")
+    sys.path.insert(0, str(folder / "lib"))
+    sys.path.insert(0, str(folder / "app"))
+    try:
+        (folder / "pyproject.toml").write_text("")
+        sources._project.cache_clear()
+        assert list(made_of("task")) == ["shared", "task"]
+        (folder / "pyproject.toml").unlink()
+        sources._project.cache_clear()
+        assert list(made_of("task")) == ["task"]
+    finally:
+        del sys.path[:2]
+
+
 def test_functions_partials_and_fields_are_followed(write):
     import functools
 

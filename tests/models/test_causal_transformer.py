@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -140,17 +141,29 @@ def test_the_positional_encoding_is_what_queries_see_of_distances(name):
         in_double(positional, VARIANTS["absolute"], params, None)
 
 
-def test_attention_can_be_replaced_layer_by_layer():
-    model, x = VARIANTS["plain"], some_x()
+def test_attention_can_be_changed_layer_by_layer():
+    model, x = VARIANTS["three heads"], some_x()
     params = random_params(TASK, model, np.float32)
-    own = np.asarray(attention(model, params, x))
-    replace = jax.jit(lambda params, x, given: model.predict_attending(params, x, given), compiler_options=QUICK)
-    out = np.asarray(predict(model, params, x))
-    np.testing.assert_allclose(replace(params, x, {0: own[0], 1: own[1]}), out, atol=1e-5)
+    out, own = np.asarray(predict(model, params, x)), np.asarray(attention(model, params, x))
     elsewhere = np.broadcast_to(np.eye(6, dtype=np.float32), own[0].shape)
-    assert np.abs(replace(params, x, {1: elsewhere}) - out).max() > 1e-3
+
+    @partial(jax.jit, static_argnums=0, compiler_options=QUICK)
+    def changed(layers, params, weights):
+        return model.predict_attending(params, x, {layer: partial(_instead, weights[layer]) for layer in layers})
+
+    np.testing.assert_allclose(changed((0, 1), params, own), out, atol=1e-5)
+    np.testing.assert_allclose(changed((0,), params, own), out, atol=1e-5)
+    only_itself = np.asarray(changed((0, 1), params, np.stack([elsewhere] * 2)), np.float64)
+    stream = params["E"].astype(np.float64)[x]
+    for layer in range(2):
+        stream = stream + stream @ params["V"][layer].astype(np.float64)
+    np.testing.assert_allclose(only_itself, stream @ params["P"].astype(np.float64), atol=1e-5)
     with pytest.raises(KroghError, match=r"the layers are 0..1; got attention for \[2\]"):
-        replace(params, x, {2: own[0]})
+        changed((2,), params, np.stack([elsewhere] * 3))
+
+
+def _instead(given, found):
+    return given
 
 
 def test_large_scores_stay_finite():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import krogh
-from krogh.engine import Given, Weights
+from krogh.engine import Given, Inherited, Weights
 from krogh.engine.inheriting import identity_of
 from krogh.errors import KroghError
 from krogh.networks.handmade import construct
@@ -57,15 +57,20 @@ def test_a_large_epsilon_has_wrong_signs():
     assert np.mean(values * x[:, :4].prod(axis=1) <= 0) == pytest.approx(0.14, abs=0.01)
 
 
-def trained(n, k, weights, optimiser, steps=1, **training):
-    """Weights after some steps on the whole population, as the engine trains them."""
+def population(optimiser, steps=1, **training):
     stopping = krogh.Stopping(budget=steps, check_every=1, validation="exact", early=False)
+    return krogh.Training(optimiser, krogh.Population(), stopping, **training)
+
+
+def trained(n, k, weights, training, *later):
+    """Weights after some steps on the whole population, as the engine trains them; `later` are phases that follow."""
     model = krogh.Mlp(len(weights["W"]), output_bias=True)
-    given = krogh.Training(optimiser, krogh.Population(), stopping, **training)
-    trial = krogh.Trial(krogh.Parity(n, k), model, given, start=Given(weights))
+    trials = [krogh.Trial(krogh.Parity(n, k), model, training, start=Given(weights))]
+    for phase in later:
+        trials.append(krogh.Trial(krogh.Parity(n, k), model, phase, start=Inherited(trials[-1])))
     kept = Weights()
-    krogh.run(trial, weights=kept)
-    return kept(identity_of(trial))
+    krogh.run(trials, weights=kept)
+    return kept(identity_of(trials[-1]))
 
 
 @pytest.mark.slow
@@ -75,7 +80,7 @@ def test_a_truncated_step_of_training_leaves_the_network_that_is_written_down():
     weights = under_sparse_start(n, k, s, 400, seed=1)
     step = truncated_step(n, k, s)
     optimiser = krogh.Truncated(krogh.Sgd(step["rate"], decay=step["decay"]), step["cut_off"])
-    after = trained(n, k, weights, optimiser, frozen=("b", "u", "c"))["W"]
+    after = trained(n, k, weights, population(optimiser, frozen=("b", "u", "c")))["W"]
     unit, small = (1 - step["decay"]), weights["W"].min()
     sign = np.sign(under_sparse_neuron(n, k, s)["relevant"])
     for row in np.flatnonzero(good_neurons(weights["W"], range(k), "under")):
@@ -92,8 +97,7 @@ def test_two_phases_of_training_learn_the_parity_from_an_over_sparse_start():
     first = krogh.Sgd(
         0.0, layer_rate={"W": 1 / (2 * k * abs(over_sparse_neuron(n, k, s)["relevant"]))}, layer_decay={"W": 1.0}
     )
-    second = krogh.Sgd(1.0, layer_rate={"W": 0.0, "b": 0.0})
-    after = trained(n, k, weights, krogh.Phases((first, second), (1,)), steps=1000)
+    after = trained(n, k, weights, population(first), population(krogh.Sgd(1.0), 999, frozen=("W", "b")))
     good = good_neurons(weights["W"], range(k), "over")
     sizes = np.abs(after["W"][good])
     assert np.abs(sizes[:, :k] - 1 / (2 * k)).max() < 1e-5

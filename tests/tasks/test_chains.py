@@ -12,6 +12,7 @@ import pytest
 
 from krogh.errors import KroghError
 from krogh.tasks import (
+    Curriculum,
     DirichletRows,
     DoublyStochastic,
     GivenRows,
@@ -164,6 +165,22 @@ def test_hard_chains_are_near_the_uniform_one():
     a = drawn[:, 0, 0]
     assert np.array_equal(a, drawn[:, 1, 1]) and np.abs(a - 0.5).max() <= 0.2 + 1e-6
     assert close((a - 0.5) ** 2, 0.04 / 3) and close(a, 0.5)
+
+
+def test_a_curriculum_says_which_prior_is_on():
+    schedule = Curriculum((DirichletRows(), Hard(0.1), Unigram()), (1, 5))
+    assert [schedule.at(step).kind for step in range(7)] == ["dirichlet"] + ["hard"] * 4 + ["unigram"] * 2
+    stages = [(prior.kind, steps) for prior, steps in schedule.stages(8)]
+    assert stages == [("dirichlet", 1), ("hard", 4), ("unigram", 3)]
+    two = Curriculum.two_steps(0.25)
+    assert two.at(0).kind == "dirichlet" and float(two.at(1).eps) == 0.25
+    for bad, message in (
+        (lambda: Curriculum((Hard(0.1),), (1,)), "one more than boundaries; got 1 and 1"),
+        (lambda: Curriculum((Hard(0.1), Unigram()), (0,)), "increase from 1 on"),
+        (lambda: schedule.stages(5), "budget must be an integer at least 6"),
+    ):
+        with pytest.raises(KroghError, match=message):
+            bad()
 
 
 # --- stationary laws ---

@@ -26,6 +26,7 @@ FORMULAS = {  # value and derivative in f, for a label y
     "square": (lambda f, y: (y - f) ** 2, lambda f, y: 2 * (f - y)),
     "logistic": (lambda f, y: np.log1p(np.exp(-y * f)), lambda f, y: -y / (1 + np.exp(y * f))),
     "cross-entropy": (lambda f, y: np.log1p(np.exp(-y * f)), lambda f, y: -y / (1 + np.exp(y * f))),
+    "multiclass-margin": (lambda f, y: np.maximum(1 - y * f, 0) / 2, lambda f, y: np.where(y * f < 1, -y / 2, 0.0)),
     "correlation": (lambda f, y: -y * f, lambda f, y: -y + 0 * f),
 }
 
@@ -57,7 +58,7 @@ def test_values_and_slopes(name):
     values, slopes = evaluated(name)
     value, slope = FORMULAS[name]
     assert np.abs(values - value(f, y)).max() < 1e-5
-    smooth = np.abs(y * f - 1) > 1e-9 if name == "hinge" else np.full(f.shape, True)
+    smooth = np.abs(y * f - 1) > 1e-9 if name in ("hinge", "multiclass-margin") else np.full(f.shape, True)
     assert np.abs(slopes - slope(f, y))[smooth].max() < 1e-5
 
 
@@ -103,6 +104,48 @@ def test_cross_entropy_of_logits_is_minus_the_log_of_the_labels_probability():
     shares = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     expected = -np.log(np.take_along_axis(shares, label[..., None], -1)[..., 0])
     assert np.allclose(LOSSES["cross-entropy"](jnp.asarray(logits), jnp.asarray(label)), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "delta"), [("multiclass-margin", 1.0), ("multiclass-margin(2.5)", 2.5)])
+def test_the_margin_loss_of_classes_is_that_of_a_plain_loop(name, delta):
+    random = np.random.default_rng(0)
+    logits, label = random.normal(size=(3, 7, 4)).astype(np.float32) * 2, random.integers(4, size=(3, 7))
+    expected = np.zeros(label.shape)
+    for place in np.ndindex(label.shape):
+        f, y = logits[place].tolist(), label[place]
+        expected[place] = sum(max(0.0, delta + f[i] - f[y]) for i in range(4) if i != y) / 4
+    found = find_loss(name)(jnp.asarray(logits), jnp.asarray(label))
+    assert found.dtype == jnp.float32 and np.allclose(found, expected, atol=1e-5)
+    slope = jax.grad(lambda f: jnp.sum(find_loss("multiclass-margin(100)")(f, jnp.asarray(label))))(jnp.asarray(logits))
+    assert np.allclose(slope, 1 / 4 - np.eye(4)[label], atol=1e-6), "where all hinges are active it is linear"
+
+
+def test_the_margin_loss_of_two_logits_is_that_of_their_difference():
+    logits = np.random.default_rng(1).normal(size=(9, 2)).astype(np.float32)
+    label = np.arange(9) % 2
+    single = LOSSES["multiclass-margin"](
+        jnp.asarray(logits[:, 1] - logits[:, 0]), jnp.asarray(2.0 * label - 1, jnp.float32)
+    )
+    assert np.allclose(LOSSES["multiclass-margin"](jnp.asarray(logits), jnp.asarray(label)), single, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        ("multiclass-margin(0)", "Δ must be a positive number"),
+        ("multiclass-margin(wide)", "Δ must be a positive number"),
+        ("hinge(2)", "only 'multiclass-margin' takes a number"),
+        ("multiclass-margins(2)", "did you mean 'multiclass-margin'"),
+    ],
+)
+def test_numbers_of_losses_are_checked(loss, message):
+    with pytest.raises(KroghError, match=message):
+        Training(loss=loss)
+
+
+def test_a_task_with_classes_may_have_either_loss_of_classes():
+    for loss in ("cross-entropy", "multiclass-margin", "multiclass-margin(8)"):
+        Training(loss=loss).check(ParityClasses(n=4, k=2))
 
 
 def test_two_logits_and_their_difference_have_the_same_cross_entropy():

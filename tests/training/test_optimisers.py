@@ -13,7 +13,7 @@ import pytest
 from krogh.errors import KroghError
 from krogh.models import Mlp
 from krogh.tasks import Parity
-from krogh.training import Adam, BlockSgd, Constant, Cosine, Inverse, Phases, Piecewise, Sgd, Truncated
+from krogh.training import Adam, BlockSgd, Constant, Cosine, Inverse, Piecewise, Sgd, Truncated
 from krogh.training.losses import square
 
 STEPS = 60
@@ -288,22 +288,6 @@ def test_truncations_of_many_sizes_share_a_program(start):
     assert all(np.array_equal(still[name], start[0][name]) for name in still), "nothing exceeds 10"
 
 
-def test_phases_follow_one_another_each_with_its_own_steps_and_memory(start):
-    first, second, change = Sgd(0.1, schedule=Inverse()), Adam(0.01), 20
-    found = run_ours(Phases((first, second), (change,)), *start)
-    before = run_ours(first, *start)
-    assert distance(*(jax.tree.map(lambda leaf: np.asarray(leaf)[:change], run) for run in (found, before))) < 1e-6
-    params = jax.tree.map(lambda leaf: np.asarray(leaf)[change - 1], found)
-    x, y = (np.concatenate([part[change:], part[:change]]) for part in start[1:])
-    after = run_ours(second, params, x, y)
-    rest = STEPS - change
-    found, after = (
-        jax.tree.map(lambda leaf, at=at: np.asarray(leaf)[at], run)
-        for run, at in ((found, slice(change, None)), (after, slice(rest)))
-    )
-    assert distance(found, after) < 1e-6
-
-
 def test_inverse_steps_forget_the_start_and_average(start):
     """θ ← (1 - 1/t)θ - ∇/(λt) is -1/λ times the mean of all gradients so far."""
     assert np.allclose(factors(Inverse()), 1 / (T + 1))
@@ -317,12 +301,8 @@ def test_inverse_steps_forget_the_start_and_average(start):
 
 
 def test_layers_are_checked_inside():
-    for wrapped in (
-        Truncated(Sgd(0.1, layer_rate={"U": 1.0}), 0.1),
-        Phases((Sgd(0.1), Sgd(0.1, layer_rate={"U": 1.0})), (5,)),
-    ):
-        with pytest.raises(KroghError, match=r"layer 'U'.*known: W, b, u"):
-            wrapped.check({"W", "b", "u"})
+    with pytest.raises(KroghError, match=r"layer 'U'.*known: W, b, u"):
+        Truncated(Sgd(0.1, layer_rate={"U": 1.0}), 0.1).check({"W", "b", "u"})
 
 
 # Bad input.
@@ -352,8 +332,6 @@ def test_layers_are_checked_inside():
         (lambda: Piecewise((5, 3), (1.0, 1.0, 1.0)), r"\[5, 3\]"),
         (lambda: Piecewise((1.5,), (1.0, 1.0)), r"int32 number; got \(1\.5,\)"),
         (lambda: Truncated(Sgd(0.1), -1.0), "threshold=-1"),
-        (lambda: Phases((Sgd(0.1),), (5,)), r"one more than boundaries; got 1 and shape \(1,\)"),
-        (lambda: Phases((Sgd(0.1), Sgd(0.2)), (0,)), r"increase from 1 on; got \[0\]"),
         (lambda: Cosine(10, 10), "warmup=10.*horizon=10"),
         (lambda: Cosine(10, -1), "warmup=-1"),
         (lambda: Cosine(0), "horizon=0"),

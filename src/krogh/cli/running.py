@@ -156,18 +156,28 @@ class Display:
         self._bars.stop()
 
     def show(self, progress: Progress) -> None:
-        state = in_words(progress)
+        self.tell(progress.done, progress.total, in_words(progress))
+
+    def tell(self, done: int, total: int | None, state: str, *, now: bool = False) -> None:
+        """How many are done, and what is under way; `now` says so at once where there is no bar."""
         assert self._task is not None
-        self._bars.update(self._task, total=progress.total, completed=progress.done, state=state)
-        if not self.console.is_terminal and time.monotonic() - self._said > 15:
+        self._bars.update(self._task, total=total, completed=done, state=escape(state))
+        if not self.console.is_terminal and (now or time.monotonic() - self._said > 15):
             self._said = time.monotonic()
-            self.console.print(f"{self.name}  {progress.done}/{progress.total}  {state}", highlight=False)
+            count = "" if total is None else f"  {done}/{total}"
+            self.console.print(f"{escape(self.name)}{count}  {escape(state)}", highlight=False)
+
+
+def time_left(seconds: float | None) -> str:
+    """An estimate at the end of a line; nothing if there is none."""
+    if seconds is None:
+        return ""
+    return f" · {seconds:.0f} s left" if seconds < 120 else f" · {seconds / 60:.0f} min left"
 
 
 def in_words(progress: Progress) -> str:
     """Converged, diverged, speed and time left, in a few words."""
-    left = progress.seconds_left
-    wait = "" if left is None else f" · {left:.0f} s left" if left < 120 else f" · {left / 60:.0f} min left"
+    wait = time_left(progress.seconds_left)
     diverged = f" · {progress.diverged:,} diverged" if progress.diverged else ""
     return f"{progress.converged:,} converged{diverged} · {progress.steps_per_second:,.0f} steps/s{wait}"
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +15,7 @@ from rich.markup import escape
 
 from krogh import registry
 from krogh.cli.inspecting import parse_settings
-from krogh.cli.running import matching
+from krogh.cli.running import Display, matching, time_left
 from krogh.engine import Trials
 from krogh.engine.agreement import LEVEL, SLACK, Finding, Run, bench, compare, judge, law_finding, many, timed_run
 from krogh.engine.compiling import release, request_program
@@ -47,30 +49,58 @@ def verify_devices(
     if device is reference:
         raise KroghError("this machine has one device, a CPU: there is nothing to compare it with")
     console = Console(stderr=as_json, soft_wrap=True)
-    structures = list(_structures(chosen, scale, parse_settings(changes)))
+    settings = parse_settings(changes)
     about = {"device": str(device), "kind": device.device_kind, "reference": str(reference), "jax": jax.__version__}
-    if precision:
-        rows = _precisions(structures, device, seconds, console)
-        wrong = False
-    else:
-        rows = _comparisons(structures, device, reference, trials, seconds, console)
-        about |= {"level": LEVEL, "slack": SLACK}
-        wrong = not all(row["agrees"] for row in rows)
+    with Display(console, "verify") as display:
+        structures: list[Any] = []
+        for name in chosen:
+            display.tell(0, None, f"planning {name}")
+            structures += _structures(name, scale, settings)
+        if precision:
+            rows = _precisions(structures, device, seconds, display)
+            wrong = False
+        else:
+            rows = _comparisons(structures, device, reference, trials, seconds, display)
+            about |= {"level": LEVEL, "slack": SLACK}
+            wrong = not all(row["agrees"] for row in rows)
     if as_json:
         print(json.dumps({**about, "scale": scale, "rows": rows}, indent=2))
     return 1 if wrong else 0
 
 
-def _structures(names: list[str], scale: str, settings: dict[str, str]) -> Iterator[tuple[dict[str, Any], Trials]]:
-    """The first and the last cohort of each experiment, often the smallest and the largest; none that learns on the
+class Pace:
+    """Which of the structures is under way, and how long the rest may take.
+
+    Until one is done the estimate is what was allowed, `seconds` for each of its stages; then it is by the pace so far,
+    compilation included.
+    """
+
+    def __init__(self, display: Display, total: int, stages: int, seconds: float) -> None:
+        self._display, self._total, self._allowed = display, total, stages * seconds
+        self._done, self._began, self._since = 0, time.monotonic(), time.monotonic()
+
+    def seconds_left(self) -> float:
+        spent = self._since - self._began
+        each = spent / self._done if self._done else self._allowed
+        return max(each * (self._total - self._done) - (time.monotonic() - self._since), 0.0)
+
+    def tell(self, head: dict[str, Any], stage: str, *, now: bool = False) -> None:
+        state = f"{_name(head)}: {stage}{time_left(self.seconds_left())}"
+        self._display.tell(self._done, self._total, state, now=now)
+
+    def finished(self) -> None:
+        self._done, self._since = self._done + 1, time.monotonic()
+
+
+def _structures(name: str, scale: str, settings: dict[str, str]) -> Iterator[tuple[dict[str, Any], Trials]]:
+    """The first and the last cohort of an experiment, often the smallest and the largest; none that learns on the
     host."""
-    for name in names:
-        experiment = registry.EXPERIMENTS[name]()
-        cohorts = list(experiment.trials(experiment.settings(scale, settings)))
-        for cohort in cohorts[:1] if len(cohorts) < 2 else (cohorts[0], cohorts[-1]):
-            if not isinstance(cohort.template.model, Learner):
-                task, model = cohort.template.task.kind, cohort.template.model.kind
-                yield {"experiment": name, "task": task, "model": model, **cohort.labels}, cohort
+    experiment = registry.EXPERIMENTS[name]()
+    cohorts = list(experiment.trials(experiment.settings(scale, settings)))
+    for cohort in cohorts[:1] if len(cohorts) < 2 else (cohorts[0], cohorts[-1]):
+        if not isinstance(cohort.template.model, Learner):
+            task, model = cohort.template.task.kind, cohort.template.model.kind
+            yield {"experiment": name, "task": task, "model": model, **cohort.labels}, cohort
 
 
 def _comparisons(
@@ -79,20 +109,23 @@ def _comparisons(
     reference: Any,
     trials: int,
     seconds: float,
-    console: Console,
+    display: Display,
 ) -> list[dict[str, Any]]:
     """A row for every structure and comparison. Laws are judged together at the end."""
     heads: list[dict[str, Any]] = []
     findings: list[Finding] = []
     failed: list[dict[str, Any]] = []
+    console, pace = display.console, Pace(display, len(structures), 3, seconds)
     for head, cohort in structures:
+        pace.tell(head, "planning", now=True)
         try:
             pair = bench(cohort, device, reference, trials, seconds=seconds)
             head = {**head, "path": "resident" if pair.size.resident else "xla"}
-            found = compare(pair)
+            found = compare(pair, functools.partial(pace.tell, head))
         except Exception as cause:  # one structure that cannot be compared does not hide the others
             failed.append({**head, "comparison": "all", "agrees": False, "error": _one_line(cause)})
             console.print(f"[red]✗[/red] {escape(_name(head))}  {escape(failed[-1]['error'])}", highlight=False)
+            pace.finished()
             continue
         for finding in found:
             heads.append(head)
@@ -100,6 +133,7 @@ def _comparisons(
             if finding.agrees is not None:
                 console.print(_line(head, finding), highlight=False)
         release()
+        pace.finished()
     findings = judge(findings)
     for head, finding in zip(heads, findings, strict=True):
         if finding.p_values:
@@ -124,7 +158,7 @@ def _line(head: dict[str, Any], found: Finding) -> str:
 
 
 def _precisions(
-    structures: list[tuple[dict[str, Any], Trials]], device: Any, seconds: float, console: Console
+    structures: list[tuple[dict[str, Any], Trials]], device: Any, seconds: float, display: Display
 ) -> list[dict[str, Any]]:
     """What full float32 products cost, and whether they change outcomes: first all programs as they are, then all with
     full products, so that the compiler can work on many at a time."""
@@ -132,6 +166,7 @@ def _precisions(
     known = getattr(jax.config, "jax_default_matmul_precision", None)
     runs: dict[str, list[Run | str]] = {}
     plans = [plan(cohort.template, AT_ONCE, device) for cohort in cohorts]
+    console, pace = display.console, Pace(display, 2 * len(structures), 1, seconds)
     for precision in ("default", "highest"):
         jax.config.update("jax_default_matmul_precision", known if precision == "default" else "highest")
         asked = [
@@ -141,6 +176,7 @@ def _precisions(
         runs[precision] = []
         for place, (cohort, size) in enumerate(zip(cohorts, plans, strict=True)):
             before = runs.get("default", [])
+            pace.tell(structures[place][0], f"{precision} products", now=place == 0)
             earlier = before[place] if precision == "highest" else None
             if size.resident:
                 runs[precision].append("trained by the resident kernel, which has products of its own")
@@ -153,6 +189,7 @@ def _precisions(
                 except Exception as cause:  # one structure that cannot be trained does not hide the others
                     runs[precision].append(_one_line(cause))
             asked[place] = None
+            pace.finished()
         release()
     jax.config.update("jax_default_matmul_precision", known)
     rows = []

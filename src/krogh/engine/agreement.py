@@ -21,6 +21,7 @@ import functools
 import os
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -114,10 +115,14 @@ def bench(
     return Bench(fitted, device, reference, size, operand_bits(size, device), seconds)
 
 
-def compare(bench: Bench) -> list[Finding]:
-    """All three comparisons; the law's is not judged yet (`judge`)."""
+def compare(bench: Bench, tell: Callable[[str], None] = lambda stage: None) -> list[Finding]:
+    """All three comparisons; the law's is not judged yet (`judge`). `tell` hears which one begins."""
+    tell("law")
     law_found, weights = law(bench)
-    return [evaluation(bench, weights), update(bench), law_found]
+    tell("evaluation")
+    evaluated = evaluation(bench, weights)
+    tell("update")
+    return [evaluated, update(bench), law_found]
 
 
 def operand_bits(size: Plan, device: Any) -> int:

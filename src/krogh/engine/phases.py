@@ -3,7 +3,9 @@
     one_step, top_layer    Theorem 5.5: one large step that exposes the support, then the top layer alone
     layer_wise             greedy training of a deep network: a layer at a time under a read-out of its own (§B.3.7)
 
-Phases are ordinary trials, linked by their starts: trained by one call of `krogh.run`, or in one experiment.
+Phases are ordinary trials, linked by their starts: trained by one call of `krogh.run`, or in one experiment. Any two
+trainings follow one another so, `Trial(task, model, second, start=Inherited(first_trial))`: each counts its steps from
+its own beginning and remembers nothing of the one before it but the weights.
 """
 
 from __future__ import annotations

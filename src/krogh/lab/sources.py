@@ -5,10 +5,12 @@ engine that trains them), and of what its experiment measures with. When one of 
 do not belong together.
 
 Which modules a thing is made of is read from their syntax trees, nothing is imported for it: the module that defines
-it, and whatever that imports, at its top or inside a function. Only krogh's modules and the user's own files count; the
-versions of installed packages are kept elsewhere. A package stands for what is taken from it: `from krogh import Mlp`
-leads to the module that defines `Mlp`, not to everything in `krogh`. Predictions and constructions are also found by
-the names under which they are registered.
+it, and whatever that imports, at its top or inside a function. Only krogh's modules count, and those of the projects
+that the things given come from: a project is the folder with the nearest pyproject.toml, setup.py, setup.cfg or .git,
+or else the folder that Python imports from. Packages that merely lie on PYTHONPATH do not count, nor do bases that
+krogh itself derives from; the versions of installed packages are kept elsewhere. A package stands for what is taken
+from it: `from krogh import Mlp` leads to the module that defines `Mlp`, not to everything in `krogh`. Predictions and
+constructions are also found by the names under which they are registered.
 
 A digest is of the syntax tree without docstrings, so that comments and layout do not count.
 
@@ -42,6 +44,7 @@ from krogh import registry
 
 PACKAGES = ("krogh", "jax", "jaxlib", "equinox", "numpy", "scipy", "polars", "matplotlib", "torch")
 NO_SOURCE = "no source"
+MARKS = ("pyproject.toml", "setup.py", "setup.cfg", ".git")  # of a project's folder
 _NAMED = (registry.PREDICTIONS, registry.CONSTRUCTIONS)
 _LIBRARIES = tuple({os.path.join(sysconfig.get_path(kind), "") for kind in ("stdlib", "platstdlib")})
 
@@ -86,6 +89,7 @@ class _Search:
 
     def __init__(self) -> None:
         self._found: dict[str, str] = {}
+        self._projects: set[Path] = set()  # of the things that were given
         self._opened: set[str] = set()
         self._seen: set[int] = set()
         self._kept: list[Any] = []  # so that no two of the things seen have the same id
@@ -100,13 +104,19 @@ class _Search:
         self._seen.add(id(thing))
         self._kept.append(thing)
         if isinstance(thing, types.ModuleType):
+            self._belong(thing.__name__)
             self.open(thing.__name__)
         elif isinstance(thing, type):
+            under = {base for kind in thing.__mro__ if _is_krogh(kind.__module__) for base in kind.__mro__}
+            for kind in thing.__mro__:
+                if kind not in under:  # what krogh derives from is krogh's choice, and a package
+                    self._belong(kind.__module__)
             for kind in thing.__mro__:
                 self._define(kind)
         elif isinstance(thing, functools.partial):
             self.add((thing.func, thing.args, thing.keywords))
         elif isinstance(thing, types.FunctionType | types.MethodType):
+            self._belong(inspect.unwrap(thing).__module__)
             self._define(inspect.unwrap(thing))
         elif isinstance(thing, Mapping):
             self.add(tuple(thing.values()))
@@ -118,6 +128,15 @@ class _Search:
             self.add(type(thing))
             for field in dataclasses.fields(thing) if dataclasses.is_dataclass(thing) else ():
                 self.add(getattr(thing, field.name, None))
+
+    def _belong(self, name: str | None) -> None:
+        """The project of a module counts from now on."""
+        path = _file(name or "__main__")
+        if path is not None and not _is_krogh(name):
+            self._projects.add(_project(_import_folder(name or "__main__", path)))
+
+    def _counts(self, name: str, path: Path) -> bool:
+        return _is_krogh(name) or any(path.is_relative_to(folder) for folder in self._projects)
 
     def _define(self, thing: Any) -> None:
         """The module in which a class or function is defined, or its own source if there is no file."""
@@ -141,7 +160,7 @@ class _Search:
     def open(self, name: str) -> None:
         """A module and everything that it imports."""
         path = _file(name)
-        if path is None or name in self._opened:
+        if path is None or name in self._opened or not self._counts(name, path):
             return
         self._opened.add(name)
         source = _read(path)
@@ -411,7 +430,7 @@ def _public_name(name: str) -> str:
 
 
 def _file(name: str) -> Path | None:
-    """The source of a module, if it is krogh's or the user's."""
+    """The source of a module, if it is krogh's or nobody has installed it."""
     module = sys.modules.get(name)
     given = getattr(module, "__file__", None)
     if given is None:
@@ -424,10 +443,45 @@ def _file(name: str) -> Path | None:
 
 
 def _own(name: str, path: str) -> bool:
-    if name.partition(".")[0] == "krogh":
+    if _is_krogh(name):
         return True
     installed = "site-packages" in path.split(os.sep) or "dist-packages" in path.split(os.sep)
-    return not installed and not path.startswith(_LIBRARIES)
+    top = name.partition(".")[0]
+    if installed or path.startswith(_LIBRARIES) or top in PACKAGES:
+        return False
+    return top not in _installed(_import_folder(name, Path(path)))
+
+
+def _is_krogh(name: str | None) -> bool:
+    return (name or "").partition(".")[0] == "krogh"
+
+
+def _import_folder(name: str, path: Path) -> Path:
+    """The folder on Python's path in which a module was found."""
+    if name == "__main__":
+        return path.parent
+    return path.parents[name.count(".") + (path.name == "__init__.py")]
+
+
+@functools.cache
+def _project(folder: Path) -> Path:
+    """The folder of the project that an import folder belongs to."""
+    for one in (folder, *folder.parents):
+        if one in (Path.home(), Path(one.anchor)):
+            break
+        if any((one / mark).exists() for mark in MARKS):
+            return one
+    return folder
+
+
+@functools.cache
+def _installed(folder: Path) -> frozenset[str]:
+    """Packages and modules that an installer has put into a folder (`pip install --target`), by its own records."""
+    names = set()
+    for record in folder.glob("*.dist-info/RECORD"):
+        for line in record.read_text(encoding="utf-8", errors="replace").splitlines():
+            names.add(line.partition(",")[0].partition("/")[0].removesuffix(".py"))
+    return frozenset(names)
 
 
 def _is_package(name: str) -> bool:

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -48,6 +48,7 @@ EMBEDDING, ATTENTION, RELATIVE, MIXED, HIDDEN = range(5)
 
 Stream = Float[Array, "batch length d"]
 Scores = Float[Array, "layers batch heads length length"]
+Change = Callable[[Array], Array]
 
 
 @model("causal-transformer")
@@ -168,12 +169,15 @@ class CausalTransformer(Model):
         self,
         params: Parameters,
         x: Num[AnyArray, "batch length"],
-        attention: Mapping[int, Float[AnyArray, "batch heads length length"]],
+        changes: Mapping[int, Change],
     ) -> Float[Array, "batch length k"]:
-        """Predictions with other attention weights in some layers (0, 1, ...), all other things as they are."""
-        unknown_layers = sorted(set(attention) - set(range(self.layers)))
-        require(not unknown_layers, f"the layers are 0..{self.layers - 1}; got attention for {unknown_layers}")
-        return self._run(params, x, given=attention)[0]
+        """Predictions with other attention weights: in some layers (0, 1, ...), a function of those found there.
+
+        Everything after a change sees it; weights are [batch, heads, length, length].
+        """
+        beyond = sorted(set(changes) - set(range(self.layers)))
+        require(not beyond, f"the layers are 0..{self.layers - 1}; got attention for {beyond}")
+        return self._run(params, x, changes=changes)[0]
 
     def positional(self, params: Parameters) -> Float[Array, "layers heads k length"]:
         """The effective positional encoding of a symbol s: softmax_r((e_s W_Q)·v_r/√a) over distances (section 8.3.2).
@@ -197,7 +201,7 @@ class CausalTransformer(Model):
         params: Parameters,
         x: Num[AnyArray, "batch length"],
         noise: UInt32[Array, ""] | None = None,
-        given: Mapping[int, Array] | None = None,
+        changes: Mapping[int, Change] | None = None,
     ) -> tuple[Float[Array, "batch length k"], list[tuple[Array, Array]]]:
         """Logits, and the scores and attention weights of every layer."""
         z = embedded(x, params["E"])
@@ -210,8 +214,8 @@ class CausalTransformer(Model):
             scores = self._scores(params, read, layer, noise)
             weights = jax.nn.softmax(scores, axis=-1)
             seen.append((scores, weights))
-            if given is not None and layer in given:
-                weights = given[layer]
+            if changes is not None and layer in changes:
+                weights = changes[layer](weights)
             weights = self._dropped(weights, noise, ATTENTION, layer)
             values = self._by_head(read @ params["V"][layer])
             mixed = jnp.einsum("bhij,bjha->biha", weights, values).reshape(z.shape)

@@ -9,6 +9,7 @@ prompts, tables of data and where they come from (table_sources.py). Nothing her
 from krogh.tasks.base import ClassificationTask, Examples, Task, margins, task
 from krogh.tasks.boolean import BooleanTask
 from krogh.tasks.chains import (
+    Curriculum,
     DirichletRows,
     DoublyStochastic,
     GivenRows,
@@ -40,6 +41,7 @@ __all__ = [
     "CentredSquareLink",
     "CircuitFunction",
     "ClassificationTask",
+    "Curriculum",
     "DirichletRows",
     "DisjointParity",
     "DoublyStochastic",

@@ -79,6 +79,10 @@ class Task(Value):
         squares = (prediction - strategy) ** 2
         return jnp.mean(squares.reshape(squares.shape[0], -1), axis=1)
 
+    def judge_strategy(self, strategy: Array, examples: Examples) -> Float[Array, " batch"]:
+        """What a strategy itself loses, by the error that a trial is judged by."""
+        return self.judge(strategy, examples)
+
     @property
     def causal(self) -> bool:
         """Whether a model that looks at later positions would be cheating, as in predicting the next token."""

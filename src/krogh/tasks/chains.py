@@ -20,6 +20,7 @@ less. The strategies (section 8.2.2) are what a reader of the context may do: gu
 from __future__ import annotations
 
 import abc
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -244,6 +245,42 @@ class GivenRows(Prior):
         return jnp.broadcast_to(jnp.asarray(self.P)[None], (size, contexts, k))
 
 
+class Curriculum(Value):
+    """Which prior is learned from when: `priors[i]` from step `boundaries[i-1]` on, one more prior than boundaries.
+
+    A trial has one task. A curriculum is trained as one trial per stage, each with the prior and the steps of its stage
+    and `Inherited` weights of the one before; in theory, as `krogh.theory.chains.gradients.descend`.
+    """
+
+    priors: tuple[Prior, ...]
+    boundaries: tuple[int, ...] = structure(default=())
+
+    def __check_init__(self) -> None:
+        for one in self.priors:
+            require(isinstance(one, Prior), f"a curriculum is made of priors such as Hard(0.25); got {one!r}")
+        fits = len(self.priors) == len(self.boundaries) + 1
+        require(fits, f"priors must be one more than boundaries; got {len(self.priors)} and {len(self.boundaries)}")
+        rising = all(after > before for before, after in zip((0, *self.boundaries), self.boundaries, strict=False))
+        require(rising, f"boundaries must increase from 1 on; got {list(self.boundaries)}")
+
+    @classmethod
+    def two_steps(cls, eps: float) -> Curriculum:
+        """Flat chains in the first step, Hard(ε) in the second (Propositions 8.5 and E.3)."""
+        return cls((DirichletRows(), Hard(eps)), (1,))
+
+    def at(self, step: int) -> Prior:
+        """The prior of a step, counted from 0."""
+        require_integer("step", step, 0)
+        return self.priors[sum(step >= boundary for boundary in self.boundaries)]
+
+    def stages(self, budget: int) -> list[tuple[Prior, int]]:
+        """Each prior with its number of steps, of `budget` in all."""
+        last = self.boundaries[-1] if self.boundaries else 0
+        require_integer("budget", budget, last + 1)
+        ends = (*self.boundaries, budget)
+        return [(prior, end - start) for prior, start, end in zip(self.priors, (0, *ends), ends, strict=False)]
+
+
 def flat_rows(key: PRNGKeyArray, shape: tuple[int, ...]) -> Float[Array, "..."]:
     """Rows uniform on the simplex: exponentials divided by their sum, which is much faster than a Dirichlet sampler."""
     drawn = jnp.maximum(jax.random.exponential(key, shape, jnp.float32), 1e-9)  # 0 once in 2^23: no row is only zeros
@@ -449,12 +486,20 @@ class MarkovChains(ClassificationTask):
             "start": "the law of the first context",
         },
         baselines=("loss_uniform", "loss_unigram", "loss_bigram"),
+        theory=(
+            "chains/baselines",
+            "chains/first-step",
+            "chains/second-step",
+            "chains/doubly-stochastic-step",
+            "chains/curriculum",
+            "chains/floors",
+        ),
         phenomena={
-            "induction heads": (),
-            "learning in stages": (),
-            "a simple solution that delays the good one": (),
-            "layers that learn in order": (),
-            "an even/odd pattern on the way": (),
+            "induction heads": ("chains/phases", "chains/attention", "chains/one-layer"),
+            "learning in stages": ("chains/phases", "chains/trigrams", "chains/symbols", "chains/architectures"),
+            "a simple solution that delays the good one": ("chains/simplicity", "chains/parts", "chains/plateau"),
+            "layers that learn in order": ("chains/minimal", "chains/steps", "chains/curriculum"),
+            "an even/odd pattern on the way": ("chains/phases", "chains/minimal", "chains/steps"),
         },
     )
 
@@ -603,6 +648,10 @@ class MarkovChains(ClassificationTask):
         """KL(strategy ‖ softmax of the logits at the last position), in nats."""
         return kl(strategy, prediction[:, -1])
 
+    def judge_strategy(self, strategy: Float[AnyArray, "batch k"], examples: Examples) -> Float[Array, " batch"]:
+        """KL(true row of the last context ‖ strategy), in nats."""
+        return kl(self.true_rows(examples), jnp.log(strategy))
+
     def baselines(self) -> dict[str, float]:
         """The loss E KL(true row ‖ strategy) of every strategy on 4,096 judged sequences, always the same ones."""
         return {f"loss_{name}": float(np.mean(losses)) for name, losses in strategy_losses(self, 4096, 0).items()}
@@ -612,13 +661,24 @@ class MarkovChains(ClassificationTask):
         return cls(k=3, length=12)
 
 
+class Judged(NamedTuple):
+    """Validation sequences with what they are judged by: tokens [size, t], true rows [size, k], losses by strategy."""
+
+    tokens: Int[Array, "size t"]
+    truth: Float[Array, "size k"]
+    losses: dict[str, Array]
+
+
+@functools.partial(jax.jit, static_argnames="sequences")
+def judged_sequences(task: MarkovChains, key: PRNGKeyArray, sequences: int) -> Judged:
+    """So many sequences of the judged prior, and KL(true row ‖ strategy) at the last position of each."""
+    examples = task.decode(task.test(key, sequences))
+    truth = task.true_rows(examples)
+    losses = {name: task.judge_strategy(of(examples.x), examples) for name, of in task.strategies().items()}
+    return Judged(examples.x, truth, losses)
+
+
 def strategy_losses(task: MarkovChains, sequences: int, seed: int) -> dict[str, np.ndarray]:
     """KL(true row ‖ strategy) of each of so many judged sequences, for every strategy."""
-
-    def losses(task: MarkovChains, key: PRNGKeyArray) -> dict[str, Array]:
-        examples = task.decode(task.test(key, sequences))
-        truth = task.true_rows(examples)
-        return {name: kl(truth, jnp.log(of(examples.x))) for name, of in task.strategies().items()}
-
-    found = jax.jit(losses)(task, jax.random.key(seed))
+    found = judged_sequences(task, jax.random.key(seed), sequences).losses
     return {name: np.asarray(found[name], np.float64) for name in task.strategies()}  # simple to good: jit sorts

@@ -3,6 +3,7 @@
     hinge (1-yf)_+    square (y-f)²    logistic log(1+e^{-yf})    correlation -yf    (dissertation, §3.3, §B.4.1)
 
     cross-entropy -log softmax(f)_y
+    multiclass-margin (1/K) Σ_{i≠y} (Δ + f_i - f_y)_+    (equation 8.7; Δ = 1, or as "multiclass-margin(Δ)")
 
 Labels are ±1, real numbers for the square loss, or class numbers where a prediction has a last axis of logits. The
 logistic loss is printed without y and the correlation loss once without its sign; the latter is the theory's, unbounded
@@ -20,6 +21,7 @@ averages over positions, then over examples.
 from __future__ import annotations
 
 import abc
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -61,19 +63,52 @@ def cross_entropy(prediction: Float[Array, "*logits"], label: Array) -> Float[Ar
     return jax.nn.logsumexp(prediction, axis=-1) - chosen
 
 
+def multiclass_margin(prediction: Float[Array, "*logits"], label: Array, delta: float = 1.0) -> Float[Array, "*batch"]:
+    """(1/K) Σ_{i≠y} (Δ + f_i - f_y)_+ of K logits; of one logit f with labels ±1, the same for (f/2, -f/2)."""
+    if prediction.ndim == label.ndim:
+        return jax.nn.relu(delta - label * prediction) / 2
+    classes = prediction.shape[-1]
+    own = jax.nn.one_hot(label, classes, dtype=bool)
+    chosen = jnp.sum(jnp.where(own, prediction, 0), axis=-1, keepdims=True)
+    return jnp.sum(jnp.where(own, 0, jax.nn.relu(delta + prediction - chosen)), axis=-1) / classes
+
+
 LOSSES: dict[str, Loss] = {
     "hinge": hinge,
     "square": square,
     "logistic": logistic,
     "correlation": correlation,
     "cross-entropy": cross_entropy,
+    "multiclass-margin": multiclass_margin,
 }
+CLASS_LOSSES = ("cross-entropy", "multiclass-margin")
+"""The losses of class numbers."""
 
 
 def find_loss(name: str) -> Loss:
-    if name not in LOSSES:
+    """The loss of this name. A name may carry its number in brackets: "multiclass-margin(8)" has Δ = 8."""
+    base, number = _parts(name)
+    if base not in LOSSES:
         raise unknown("loss", name, LOSSES)
-    return LOSSES[name]
+    if number is None:
+        return LOSSES[base]
+    require(base == "multiclass-margin", f"only 'multiclass-margin' takes a number; got loss={name!r} (try {base!r})")
+    try:
+        delta = float(number)
+    except ValueError:
+        delta = math.nan
+    require(0 < delta < math.inf, f"Δ must be a positive number, as in 'multiclass-margin(8)'; got loss={name!r}")
+    return functools.partial(multiclass_margin, delta=delta)
+
+
+def reads_classes(name: str) -> bool:
+    """Whether a loss is one of class numbers."""
+    return _parts(name)[0] in CLASS_LOSSES
+
+
+def _parts(name: str) -> tuple[str, str | None]:
+    base, bracket, rest = name.partition("(")
+    return (base, rest[:-1]) if bracket and rest.endswith(")") else (name, None)
 
 
 class Penalty(Value):

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from krogh.errors import require, unknown
 from krogh.models.base import Parameters
-from krogh.values import AnyArray, Value, data, plain, structure, traced
+from krogh.values import AnyArray, Value, data, plain, structure
 
 
 class Schedule(Value):
@@ -265,53 +265,6 @@ class Truncated(Optimiser):
 
     def check(self, names: set[str]) -> None:
         self.inner.check(names)
-
-
-class Phases(Optimiser):
-    """One optimiser after another: `optimisers[i]` from step `boundaries[i-1]` on, one more than boundaries.
-
-    Each counts its steps from its own beginning, and remembers nothing of those before it. Two phases of Theorem 6.4:
-
-        Phases((Sgd(0.0, layer_rate={"W": rate}, layer_decay={"W": 1.0}), Sgd(..., layer_rate={"W": 0, "b": 0})), (1,))
-    """
-
-    optimisers: tuple[Optimiser, ...]
-    boundaries: Int[AnyArray, " changes"] = data(np.int32)
-
-    def __check_init__(self) -> None:
-        for one in self.optimisers:
-            require(isinstance(one, Optimiser), f"phases are optimisers such as Sgd(0.1); got {one!r}")
-        changes = np.shape(self.boundaries)
-        fits = len(changes) == 1 and changes[0] + 1 == len(self.optimisers)
-        require(fits, f"optimisers must be one more than boundaries; got {len(self.optimisers)} and shape {changes}")
-        if not traced(self.boundaries):
-            rising = bool(np.all(np.diff(np.asarray(self.boundaries), prepend=0) > 0))
-            require(rising, f"boundaries must increase from 1 on; got {np.asarray(self.boundaries).tolist()}")
-
-    def init(self, params: Parameters) -> PyTree:
-        return tuple(one.init(params) for one in self.optimisers)
-
-    def update(
-        self, gradient: Parameters, memory: PyTree, params: Parameters, step: Int[Array, ""]
-    ) -> tuple[Parameters, PyTree]:
-        starts = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.asarray(self.boundaries)])
-        phase = jnp.sum(step >= starts) - 1
-        moved, kept = params, []
-        for number, (one, own) in enumerate(zip(self.optimisers, memory, strict=True)):
-            new, after = one.update(gradient, own, params, jnp.maximum(step - starts[number], 0))
-            here = phase == number
-            moved = _chosen(here, new, moved)
-            kept.append(_chosen(here, after, own))
-        return moved, tuple(kept)
-
-    def check(self, names: set[str]) -> None:
-        for one in self.optimisers:
-            one.check(names)
-
-
-def _chosen(here: Any, new: PyTree, old: PyTree) -> PyTree:
-    """`new` in the phase that is on, `old` otherwise."""
-    return jax.tree.map(lambda after, before: jnp.where(here, after, before), new, old)
 
 
 def _check_not_negative(name: str, number: Any) -> None:

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from krogh.errors import require, unknown
 from krogh.models.base import Learner, Model, Parameters
 from krogh.tasks.base import ClassificationTask, Task
-from krogh.training.losses import NeuronNorm, Penalty, as_penalty, euclidean_norm, find_loss
+from krogh.training.losses import NeuronNorm, Penalty, as_penalty, euclidean_norm, find_loss, reads_classes
 from krogh.training.optimisers import Optimiser, Sgd, doublings
 from krogh.training.regimes import Online, Population, Regime
 from krogh.training.stopping import Stopping
@@ -75,7 +75,7 @@ class Training(Value):
         """Refuse a task that the loss, the regime or the stopping rule cannot serve, a model without such a penalty."""
         self.regime.check(task)
         self.stopping.check(task)
-        fits = not isinstance(task, ClassificationTask) or self.loss == OF_CLASSES or isinstance(model, Learner)
+        fits = not isinstance(task, ClassificationTask) or reads_classes(self.loss) or isinstance(model, Learner)
         require(fits, f"the task {task.kind!r} has classes: its loss is {OF_CLASSES!r}; got loss={self.loss!r}")
         if model is not None and isinstance(self.penalty, Penalty):
             self.penalty.check(model)

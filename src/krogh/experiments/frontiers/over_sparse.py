@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from krogh.engine import Given, Inherited, Trial, Trials, stack
+from krogh.engine import Given, Trial, Trials, stack
+from krogh.engine.phases import top_layer
 from krogh.experiments.frontiers.neurons import GoodNeuron, NeuronSettings, recovery_table, sample_complexities
 from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, figures, need, setting
 from krogh.lab.curves import Curve, curve, curves
@@ -258,8 +259,7 @@ def read_out(settings: Settings, parent: Trial) -> Trial:
     regime, steps = parent.training.regime, settings.fit_steps
     rows = min(int(regime.m), settings.rows)  # type: ignore[attr-defined]
     stopping = Stopping(budget=steps, check_every=steps, validation=settings.test, early=False)
-    training = Training(Adam(0.3, schedule=Cosine(steps)), FullBatch(rows), stopping, frozen=("W", "b"))
-    return Trial(parent.task, parent.model, training, seed=parent.seed, start=Inherited(parent))
+    return top_layer(parent, Training(Adam(0.3, schedule=Cosine(steps)), FullBatch(rows), stopping))
 
 
 def errors_of(tables: Tables[Settings]) -> dict[float, Curve]:

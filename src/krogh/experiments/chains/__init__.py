@@ -1,0 +1,1 @@
+"""In-context learning of Markov chains (dissertation, chapter 8): which strategies networks pass through."""

@@ -8,7 +8,7 @@ export KROGH_CACHE ?= $(CURDIR)/.krogh_cache
 # Compiling is most of what short tests do, so the compiler is asked for little; the slow tests run what users run.
 QUICKLY := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true
 
-.PHONY: demo test test-slow test-gpu lint types imports unit smoke examples docs bench setup clean
+.PHONY: demo test test-slow test-gpu lint types imports unit smoke examples docs bench setup browser clean
 
 setup: $(VENV)/.installed
 
@@ -59,6 +59,16 @@ smoke: setup
 	$(BIN)/krogh run 'a*' --scale smoke --out $(SMOKE) & first=$$!; \
 	$(BIN)/krogh run '[!a]*' --scale smoke --out $(SMOKE) && wait $$first
 	$(BIN)/krogh report $(SMOKE)
+
+# The tests of the replay page need a browser; without one they are skipped, and say so.
+browser:
+	@if command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; then \
+	  echo "a browser is here"; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null && echo "chromium installed"; \
+	else \
+	  echo "no browser, and none can be installed here (Debian: apt-get install chromium as root)"; exit 1; \
+	fi
 
 examples: setup
 	for example in examples/*.py; do echo $$example; $(BIN)/python $$example || exit 1; done

@@ -383,3 +383,8 @@ def test_help_says_what_every_option_does():
         for argument in command.assemble_argument_collection(parse_docstring=True):
             shown = argument.parse and not argument.children
             assert not shown or argument.parameter.help, f"{command.name} {argument.name}"
+
+
+def test_replay_of_a_study_without_snapshots_is_one_clear_error(krogh, tmp_path):
+    code, _, err = krogh("replay", str(tmp_path))
+    assert code == 2 and "no study found under" in err

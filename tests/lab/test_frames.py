@@ -144,7 +144,7 @@ def test_panels_must_be_the_same_at_every_step(monkeypatch):
 def test_steps_are_spread_over_the_checks():
     assert spread_steps(100, 0, 10) == () and spread_steps(100, 3, 10) == (0, 50, 100)
     assert spread_steps(95, 100, 10) == tuple(range(0, 91, 10)), "no step twice, none beyond the end"
-    assert spread_steps(50, 6, 10) == STEPS
+    assert spread_steps(50, 6, 10) == STEPS and spread_steps(100, 5, 1, power=2) == (0, 6, 25, 56, 100)
 
 
 def test_labels_say_what_differs_and_no_more():

@@ -12,15 +12,19 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from krogh.cli.running import replay_study
 from krogh.errors import KroghError
 from krogh.files import STUDY_SCHEMA
+from krogh.lab import run_study
 from krogh.lab.frames import _encoded
 from krogh.probes.views import Bars, HeatMap, Lines, Numbers
+from krogh.registry import EXPERIMENTS
 from krogh.report import write_replay
 from krogh.report.replay import inert
 
@@ -355,3 +359,24 @@ def test_names_from_a_study_are_text(browser, page):
     with opened(browser, page) as tab:
         assert tab.inner_text("h1").startswith("Replayed </script>") and tab.locator("b b").count() == 0
         assert "</script>" in tab.locator("#trial option").first.inner_text()
+
+
+# --- from a study to the screen -------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["parity/hidden-progress", "algebra/cyclic"])
+def test_experiments_that_keep_snapshots_are_replayed(browser, tmp_path, name):
+    ready_made = Path(os.environ.get("KROGH_SMOKE", "")) / name
+    if os.environ.get("KROGH_SMOKE") and (ready_made / "study.json").exists():
+        shutil.copytree(ready_made, tmp_path / name)
+    else:
+        run_study(EXPERIMENTS[name](), "smoke", tmp_path)
+    written = replay_study(tmp_path, None, trials=2, frames=20)
+    assert written == tmp_path / name / "replay.html"
+    with opened(browser, written, "phone") as tab:
+        before = tab.evaluate(SEEN)
+        tab.keyboard.press("End")
+        after = tab.evaluate(SEEN)
+        assert len(before) >= 5 and all(before[panel] != after[panel] for panel in before)
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 390

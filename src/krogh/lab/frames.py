@@ -72,9 +72,12 @@ def write_frames(folder: Path | str, *, trials: int = TRIALS, frames: int = FRAM
     return path
 
 
-def spread_steps(last: int, count: int, every: int) -> tuple[int, ...]:
-    """About `count` steps from 0 to `last`, evenly spread over the multiples of `every`: where snapshots are taken."""
-    marks = (last * place / max(1, count - 1) for place in range(count))
+def spread_steps(last: int, count: int, every: int, power: float = 1.0) -> tuple[int, ...]:
+    """About `count` multiples of `every` from 0 to `last`, where snapshots are taken: last·(i/(count-1))^power.
+
+    A power above 1 has them denser at the beginning, where a training that may end early does most.
+    """
+    marks = (last * (place / max(1, count - 1)) ** power for place in range(count))
     return tuple(sorted({min(every * round(mark / every), last // every * every) for mark in marks}))
 
 
@@ -175,7 +178,7 @@ def film(network: Network, label: str, most: int, references: Mapping[str, float
         same = own == names[0]
         require(same, f"a view must give the same panels at every step; at step {step} it gave {[n for _, n in own]}")
     batch = getattr(trial.training.regime, "batch_size", None)
-    distances = [panel.values for panels in seen for panel in panels if panel.name == DISTANCES]
+    distances = [p.values for panels in seen for p in panels if isinstance(p, Numbers) and p.name == DISTANCES]
     strategies = list(distances[0]) if distances else []
     return {
         "label": label,

@@ -49,13 +49,16 @@ OFFSETS = 16  # relative positions of an encoding that are shown
 
 
 class Look(NamedTuple):
-    """What a view sees: a trial's task and model, weights at this step, at the first and at the last, and examples."""
+    """What a view sees: a trial's task and model, weights at this step, at the first and at the last, and examples.
+
+    Weights are dictionaries of arrays by the parameters' names, of JAX when a view gets them (`panels_of`).
+    """
 
     task: Task
     model: Model
-    params: Parameters
-    initial: Parameters
-    final: Parameters
+    params: Any
+    initial: Any
+    final: Any
     examples: Examples
     step: int
 

@@ -18,7 +18,7 @@ from krogh.files import STUDY_SCHEMA, write_atomically
 
 FRAMES_FILE, PAGE = "replay.json", "replay.html"
 _TEMPLATES = Path(__file__).parent / "templates"
-_ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+_ESCAPED = str.maketrans({letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"})
 
 
 def write_replay(folder: Path | str, out: Path | None = None) -> Path:
@@ -73,7 +73,7 @@ def _render(frames: dict[str, Any]) -> str:
 def inert(content: Any) -> str:
     """JSON that cannot end the element it stands in: what HTML reads is written by number."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.translate(str.maketrans(_ESCAPED))
+    return text.translate(_ESCAPED)
 
 
 def _template(name: str) -> str:

@@ -123,7 +123,7 @@ class Addition:
             training,
             probes=(Margin(), FourierPower()),
             probe_every=self.probe_every,
-            snapshots=spread_steps(self.steps, snapshots, self.probe_every),
+            snapshots=spread_steps(self.steps, snapshots, self.probe_every, power=2),
         )
 
     def measure(self, networks: Iterable[Network], labels: Sequence[str] = ()) -> list[dict[str, Any]]:

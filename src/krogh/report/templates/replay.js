@@ -200,7 +200,7 @@ function legend(box, series, nearest = false) {
   };
 }
 
-const tall = (box) => Math.round(Math.min(330, Math.max(220, 0.74 * box.clientWidth)));
+const tall = (box) => Math.round(Math.min(360, Math.max(220, 0.82 * box.clientWidth)));
 
 function bars(box, panel, label) {
   if (panel.free) return (frame) => barsOn(box, panel, label, panel.values[frame])(frame); // on the moment's own scale

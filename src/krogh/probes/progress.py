@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 
 from krogh.errors import KroghError, require
 from krogh.models.base import Model
+from krogh.models.parts import symbols_of
 from krogh.models.two_layer import PowerNetwork
 from krogh.probes.base import Moment, Probe, probe
 from krogh.tasks.base import Task
@@ -74,8 +75,8 @@ class Movement(Probe):
 
     def check(self, task: Task, model: Model) -> None:
         shapes = jax.eval_shape(lambda key: model.init(key, task), jax.random.key(0))
-        flat = len(task.input_shape) == 1
-        named = flat and any(name in shapes for name in FIRST_LAYERS)
+        vectors = len(task.input_shape) == 1 and symbols_of(task) is None  # of symbols, W has other rows and columns
+        named = vectors and any(name in shapes for name in FIRST_LAYERS)
         require(named, f"movement reads a first layer named W or w; {model.kind} has {sorted(shapes)}")
 
 

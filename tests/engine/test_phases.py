@@ -9,11 +9,12 @@ import pytest
 import krogh
 from krogh.engine import Given, Inherited, Trial, Weights, family
 from krogh.engine.inheriting import identity_of
-from krogh.engine.phases import first_rate, layer_wise, one_step, top_layer
+from krogh.engine.phases import first_rate, in_stages, layer_wise, one_step, top_layer
 from krogh.errors import KroghError
-from krogh.models import DeepQuadratic, Mlp
-from krogh.tasks import Parity
+from krogh.models import DeepQuadratic, MinimalInduction, Mlp
+from krogh.tasks import Curriculum, MarkovChains, Parity
 from krogh.theory.boolean.majority import majority_coefficient
+from krogh.theory.chains.curriculum import two_steps
 from krogh.training import Adam, Inverse, Online, Population, Sgd, Stopping, Training
 
 
@@ -132,3 +133,38 @@ def test_a_phase_counts_its_own_steps_and_remembers_nothing():
     for name, leaf in weights[identity_of(second)].items():
         np.testing.assert_array_equal(leaf, after[name])
         assert np.abs(leaf - weights[identity_of(first)][name]).max() > 1e-3
+
+
+@pytest.mark.slow
+def test_a_curriculum_of_two_steps_is_the_exact_descent_within_sampling_error():
+    """Proposition E.3: flat chains, then Hard(ε) with all weights decayed; means over seeds against the tensors."""
+    t, eps, kappa1, kappa2 = 8, 0.4, 6.0, 1.0
+    stopping = Stopping(budget=2, check_every=1, validation=8, error=0.0, early=False)
+    training = Training(Sgd(0.1), Online(4096), stopping, "multiclass-margin(100)")
+    optimisers = [Sgd(kappa1 / t**2), Sgd(kappa2 / t, decay=1.0)]
+    found = []
+    for seed in range(0, 32, 2):
+        trial = Trial(MarkovChains(2, t), MinimalInduction(w=1.0, v=1.0), training, seed)
+        phases = in_stages(trial, Curriculum.two_steps(eps), optimisers)
+        assert [phase.task.prior.kind for phase in phases] == ["dirichlet", "hard"]
+        found.append(trained(phases)[identity_of(phases[-1])])
+    W, v = two_steps(t, 1.0, 1.0, kappa1, kappa2, eps)[-1]
+    for name, exact in (("W", W), ("v", v)):
+        drawn = np.stack([weights[name] for weights in found])
+        error = drawn.std(axis=0, ddof=1) / np.sqrt(len(drawn))
+        assert np.all(np.abs(drawn.mean(axis=0) - exact) < 5 * error + 1e-6), name
+
+
+def test_a_curriculum_has_a_trial_for_each_prior_and_an_optimiser_for_each_trial():
+    stopping = Stopping(budget=30, check_every=10, validation=8, error=0.0, early=False)
+    trial = Trial(
+        MarkovChains(2, 8), MinimalInduction(), Training(Sgd(0.1), Online(4), stopping, "cross-entropy"), seed=5
+    )
+    curriculum = Curriculum((krogh.DirichletRows(), krogh.Hard(0.25)), (10,))
+    first, second = in_stages(trial, curriculum)
+    assert [int(one.training.stopping.budget) for one in (first, second)] == [10, 20]
+    assert isinstance(second.start, Inherited) and int(first.seed) != int(second.seed)
+    with pytest.raises(KroghError, match="2 stages"):
+        in_stages(trial, curriculum, [Sgd(0.1)])
+    with pytest.raises(KroghError, match="markov-chains"):
+        in_stages(Trial(Parity(8, 2), Mlp(4)), curriculum)

@@ -1,6 +1,7 @@
 """Trainings in phases: each phase is a trial that begins with what the one before it ended with.
 
     one_step, top_layer    Theorem 5.5: one large step that exposes the support, then the top layer alone
+    in_stages              a curriculum of chains: a stage for each prior (Propositions 8.5 and E.3)
     layer_wise             greedy training of a deep network: a layer at a time under a read-out of its own (§B.3.7)
 
 Phases are ordinary trials, linked by their starts: trained by one call of `krogh.run`, or in one experiment. Any two
@@ -10,6 +11,7 @@ its own beginning and remembers nothing of the one before it but the weights.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,9 +19,10 @@ from krogh.engine.start import Inherited
 from krogh.engine.trial import Trial
 from krogh.errors import require
 from krogh.models import DeepQuadratic, Mlp
+from krogh.tasks.chains import Curriculum, MarkovChains
 from krogh.tasks.parity import AbstractParity
 from krogh.theory.boolean.majority import majority_coefficient
-from krogh.training import Regime, Sgd, Stopping, Training
+from krogh.training import Optimiser, Regime, Sgd, Stopping, Training
 from krogh.values import replaced
 
 HIDDEN = ("W", "b")
@@ -56,6 +59,29 @@ def top_layer(parent: Trial, training: Training, *, seed: Any = None) -> Trial:
     return Trial(
         parent.task, parent.model, replace(training, frozen=HIDDEN), drawn, parent.init_seed, start=Inherited(parent)
     )
+
+
+def in_stages(trial: Trial, curriculum: Curriculum, optimisers: Sequence[Optimiser] | None = None) -> list[Trial]:
+    """A trial on chains as a curriculum has it: a trial per stage, with its prior and its number of steps.
+
+    Each begins with the weights that the one before ended with. `optimisers`, one for each stage, may take the place of
+    the trial's own; each counts its steps from its own beginning. The seed of stage i is the trial's plus i, so that no
+    stage sees the sequences of another.
+    """
+    require(isinstance(trial.task, MarkovChains), f"a curriculum is one of 'markov-chains'; got {trial.task.kind!r}")
+    stages = curriculum.stages(int(trial.training.stopping.budget))
+    chosen = [trial.training.optimiser] * len(stages) if optimisers is None else list(optimisers)
+    fits = len(chosen) == len(stages)
+    require(fits, f"a curriculum of {len(stages)} stages has as many optimisers; got {len(chosen)}")
+    found: list[Trial] = []
+    for number, ((prior, steps), optimiser) in enumerate(zip(stages, chosen, strict=True)):
+        stopping = replaced(trial.training.stopping, "budget", steps)
+        training = replace(trial.training, optimiser=optimiser, stopping=stopping)
+        start = Inherited(found[-1]) if found else trial.start
+        seed, own = int(trial.seed) + number, replaced(trial.task, "prior", prior)
+        weights = trial.seed if trial.init_seed is None else trial.init_seed
+        found.append(Trial(own, trial.model, training, seed, weights, trial.probes, trial.probe_every, start=start))
+    return found
 
 
 def layer_wise(trial: Trial) -> list[Trial]:

@@ -500,6 +500,7 @@ class MarkovChains(ClassificationTask):
             "a simple solution that delays the good one": ("chains/simplicity", "chains/parts", "chains/plateau"),
             "layers that learn in order": ("chains/minimal", "chains/steps", "chains/curriculum"),
             "an even/odd pattern on the way": ("chains/phases", "chains/minimal", "chains/steps"),
+            "settings that hide a phenomenon or fake it": ("chains/hazards",),
         },
     )
 

@@ -58,7 +58,7 @@ def growing(x, y):
 
 
 RISING = {"rising": rising, "steep": steep, "lapses": lapses, "not reached": never_at_first}
-MEASURED = {"coin": 0.65, "drawn-falls": 0.75}  # of rows whose rates are outside of what the rule assumes
+MEASURED = {"coin": 0.62, "drawn-falls": 0.74}  # of rows whose rates are outside of what the rule assumes
 OTHERS = {"falling": falling, "falling and rising": falling_and_rising, "growing": growing}
 
 
@@ -279,9 +279,9 @@ def test_surfaces_that_the_rule_was_not_set_on(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", surface_coverage.FAMILIES)
 def test_coverage_on_surfaces_that_the_rule_was_not_set_on(name):
-    """Floors are three standard errors below what docs/frontiers.md says of 30 searches, where that is below 95%."""
+    """The searches of docs/frontiers.md; floors are three standard errors below 95%, or below what is said there."""
     family = surface_coverage.FAMILIES[name]
-    searches = (surface_coverage.simulate(family, 5000 + seed) for seed in range(10))
+    searches = (surface_coverage.simulate(family, 1000 + seed) for seed in range(10))
     found = surface_coverage.summary(family, searches)
     assert found["rows"] >= MEASURED.get(name, 0.87) and found["cost"] <= 0.6
     assert math.isnan(found["invented"]) or found["invented"] <= (0.5 if name in MEASURED else 0.1)

@@ -47,7 +47,7 @@ CURVES = ("loss", *(f"{kind}_{name}" for kind in ("distance", "baseline") for na
 @dataclass(frozen=True)
 class Settings(ChainSettings):
     ks: tuple[int, ...] = setting((2, 3), "numbers of symbols k", distinct=True, least=2)
-    snapshots: int = setting(0, "steps at which weights are kept (with --weights), for krogh replay", least=0)
+    snapshots: int = setting(0, "steps at which weights are kept, for krogh replay", least=0)
 
 
 @experiment("chains/phases")
@@ -59,7 +59,9 @@ class ChainPhases(Experiment[Settings]):
     source = "dissertation, §8.3, Figures 8.1, 8.3 top, E.3 and E.7 top"
     scales = {
         "smoke": Settings(**SMOKE, ks=(2,)),
-        "laptop": Settings(ks=(3,), length=60, rate=1e-3, steps=1_600, look_every=40, seeds=8, validation=500),
+        "laptop": Settings(
+            ks=(3,), length=60, rate=1e-3, steps=1_600, look_every=40, seeds=8, validation=500, snapshots=25
+        ),
         "paper": Settings(),
     }
     notes = (

@@ -19,6 +19,7 @@ COUNTS = {
     "QS": {"Q": 33},  # the qSTR paper
     "MM": {"T": 4, "A": 3, "TR": 2, "M": 19, "C": 9, "B": 9, "E": 11},  # chapter 7
     "SM": {"S": 24},  # statistically meaningful approximation
+    "MC": {"T": 6, "A": 3, "R": 3, "M": 8, "C": 4, "B": 6, "X": 12, "D": 1},  # chapter 8
 }
 CHECKLIST = {
     f"{source}-{letter}{number}"

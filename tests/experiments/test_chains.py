@@ -267,6 +267,18 @@ def test_the_curriculum_at_its_limit_and_its_background():
     assert worse["one-back"] == worse["background"] == NOT_REPRODUCED
 
 
+def test_the_training_is_the_sources():
+    """AdamW with betas (0.9, 0.95) and decay 0.1 on matrices alone, batches of 64 fresh sequences, all positions."""
+    settings = phases.ChainPhases().settings("paper")
+    trial = settings.trial(settings.chains(3))
+    optimiser, how = trial.training.optimiser, trial.training
+    np.testing.assert_allclose([optimiser.b1, optimiser.b2, optimiser.decay], [0.9, 0.95, 0.1])
+    assert set(optimiser.decayed) == {"Q", "K", "V", "O", "P"} and np.isclose(optimiser.rate, 5e-4)
+    assert how.loss == "cross-entropy" and how.regime.batch_size == 64 and int(how.stopping.budget) == 2_000
+    assert (trial.task.length, trial.model.dimension, trial.model.layers, trial.model.heads) == (100, 16, 2, 1)
+    assert settings.seeds >= 20 and settings.ks == (2, 3)
+
+
 def test_snapshots_are_looks_from_the_first_step_to_the_last():
     settings = dataclasses.replace(ChainSettings(**SMOKE), steps=400, look_every=20)
     steps_ = settings.snapshot_steps(7)

@@ -20,7 +20,7 @@ cleanly: position 1 recalls itself, which adds a transition x_1 → x_1 that nev
 positions i ≤ h; and where nothing agrees all positions count alike, which gives unigram frequencies. The print has the
 scores without √w, counts for frequencies, and 1[j = i-1] for the weights of layer 2.
 
-A frequency is no logit: softmax(a·f) is nearest to the truth at a temperature of its own (`best_scale`).
+A frequency is no logit: softmax(a·f) is nearest to the truth at a temperature of its own (`theory.chains.floors`).
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
+from numpy.typing import NDArray
 
 from krogh.errors import require, require_integer
 from krogh.models import CausalTransformer, MinimalInduction
@@ -44,8 +43,6 @@ from krogh.theory.prediction import check_open, is_number
 LISTED = 2**12
 """The most sequences that a check lists; of more, it draws so many as `DRAWN`."""
 DRAWN = 256
-STEEPEST = 1e6
-"""The largest factor on frequencies that is looked for."""
 
 Symbols = NDArray[np.integer]
 
@@ -96,36 +93,6 @@ def previous_attention(length: int, back: int = 1) -> Array:
 def head_frequencies(tokens: Symbols, k: int, order: int = 2, epsilon: float = 0.0, beta: float = math.inf) -> Array:
     """f [batch, length, k], exactly; by default as c → ∞."""
     return successor_attention(tokens, k, order, epsilon, beta) @ one_hot(tokens, k)
-
-
-def best_scale(logits: ArrayLike, truth: ArrayLike) -> tuple[float, float]:
-    """The factor a at which softmax(a·logits) is nearest to `truth`, and the mean KL(truth ‖ softmax(a·logits)) there.
-
-    Both are [cases, k]. The mean is convex in a, and least where Σ_i (softmax(a·f)_i - truth_i) f_i is 0 on average.
-    """
-    f, p = np.asarray(logits, np.float64), np.asarray(truth, np.float64)
-    require(
-        f.ndim == 2 and f.shape == p.shape,
-        f"logits and truth have one shape [cases, k]; got {list(f.shape)} and {list(p.shape)}",
-    )
-
-    def slope(a: float) -> float:
-        return float(np.mean(np.sum((softmax(a * f) - p) * f, axis=-1)))
-
-    way = -math.copysign(1.0, slope(0.0))
-    end = way / max(float(np.abs(f).max()), 1 / STEEPEST)
-    while slope(end) * way < 0 and abs(end) < STEEPEST:
-        end *= 2
-    a = float(brentq(slope, min(0.0, end), max(0.0, end), xtol=1e-12)) if slope(0.0) * slope(end) < 0 else end
-    if slope(0.0) == 0:
-        a = 0.0
-    return a, mean_kl(p, softmax(a * f))
-
-
-def mean_kl(p: Array, q: Array) -> float:
-    """The mean of KL(p ‖ q) over the rows of probabilities, in nats."""
-    ratios = np.log(np.where(p > 0, p, 1.0)) - np.log(np.where(p > 0, np.maximum(q, 1e-300), 1.0))
-    return float(np.mean(np.sum(p * ratios, axis=-1)))
 
 
 # Constructions.
@@ -199,7 +166,7 @@ def induction_head(k: int, length: int = 100, c: float = 60.0, a: float = 1.0, b
 
     S⁽¹⁾[i, i-1] = e^{c/√3k}/(e^{c/√3k} + i - 1). For k = 3 and 40 tokens the outputs of most sequences are within
     0.2, 2e-3, 5e-6 of those at c = ∞ for c = 20, 40, 60. b changes no probability; the best a at length 100 is 2.51,
-    2.89, 3.21 for k = 2, 3, 4 (`best_scale`).
+    2.89, 3.21 for k = 2, 3, 4 (`krogh.theory.chains.floors.best_scale`).
     """
     return _heads("chains/induction-head", k, 2, length, c, a, b)
 

@@ -7,7 +7,8 @@ import pytest
 
 from krogh.errors import KroghError
 from krogh.tasks import MarkovChains
-from krogh.theory.chains.floors import best_scale, induction_frequencies, loss_floors
+from krogh.theory.chains.floors import best_scale, divergences, induction_frequencies, loss_floors
+from krogh.theory.numerics import softmax
 
 
 def test_frequencies_are_those_of_the_head_s_formula():
@@ -31,8 +32,24 @@ def test_the_best_scale_is_the_best_one():
 
     assert abs(floor.loss - loss(floor.scale)) < 1e-12
     assert all(loss(scale) >= floor.loss - 1e-12 for scale in np.linspace(0, 1, 201))
-    with pytest.raises(KroghError, match="no best scale"):
-        best_scale(np.ones((2, 3)), truth[:2])
+    assert best_scale(np.ones((2, 3)), truth[:2]).scale == 0.0, "equal logits say nothing"
+
+
+def test_the_best_scale_is_a_minimum_on_either_side_of_zero():
+    random = np.random.default_rng(5)
+    f = random.normal(size=(50, 3))
+    for sign in (1, -1):
+        truth = softmax(sign * 1.7 * f)
+        a, loss, _ = best_scale(f, truth)
+        assert a == pytest.approx(sign * 1.7, rel=1e-9) and loss == pytest.approx(0.0, abs=1e-12)
+    truth = random.dirichlet(np.ones(3), 50)
+    a, loss, _ = best_scale(f, truth)
+    assert all(divergences(truth, softmax((a + step) * f)).mean() > loss for step in (-0.05, 0.05))
+    assert best_scale(np.zeros((4, 2)), np.full((4, 2), 0.5))[:2] == (0.0, pytest.approx(0.0, abs=1e-15))
+    a, loss, _ = best_scale(np.eye(2), np.eye(2))
+    assert a > 30 and loss < 1e-12, "as far as rounding lets it be seen where the truth is certain"
+    with pytest.raises(KroghError, match=r"one shape \[cases, k\]; got \[4, 2\] and \[4, 3\]"):
+        best_scale(np.zeros((4, 2)), np.zeros((4, 3)))
 
 
 NUMBERS = [  # scale and loss of the head, of bigram counts, of unigram counts

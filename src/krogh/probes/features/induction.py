@@ -32,9 +32,10 @@ from scipy.optimize import linear_sum_assignment
 
 from krogh.errors import require
 from krogh.models import CausalTransformer
-from krogh.networks.induction import best_scale, head_frequencies, mean_kl, previous_attention, successor_attention
+from krogh.networks.induction import head_frequencies, previous_attention, successor_attention
 from krogh.tasks.base import Examples
 from krogh.tasks.chains import MarkovChains
+from krogh.theory.chains.floors import best_scale, divergences
 from krogh.theory.numerics import softmax
 
 Array = NDArray[np.float64]
@@ -122,7 +123,7 @@ def induction_distance(
     logits = {name: _predicted(model, params, x, ideal, np.array(replaced)) for name, replaced in layers.items()}
     frequencies = head_frequencies(x, task.k, n)
     says = softmax(np.asarray(logits["network"], np.float64)[:, -1])
-    scale, _ = best_scale(frequencies[:, -1], says)
+    scale = best_scale(frequencies[:, -1], says).scale
     head = softmax(scale * frequencies[:, -1])
     logits["head"] = jnp.asarray((scale * frequencies).astype(np.float32))
     return InductionDistance(
@@ -132,7 +133,7 @@ def induction_distance(
         first=_variation(attention[0][:, looking], back[None]),
         second=_variation(attention[1, :, finding, -1], successors[:, -1]),
         scale=scale,
-        kl=mean_kl(head, says),
+        kl=float(divergences(head, says).mean()),
         variation=_variation(head, says),
         losses={name: float(np.mean(task.judge(given, examples))) for name, given in logits.items()},
         heads=(*looking.tolist(), finding),

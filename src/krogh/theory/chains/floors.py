@@ -11,20 +11,23 @@ itself and sees a step x_1 → x_1 that was none; where nothing matches it falls
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 import scipy.optimize
-import scipy.special
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import require, require_integer
 from krogh.tasks.chains import MarkovChains, judged_sequences, successor_counts
 from krogh.theory.chains.laws import PriorName, named_prior
+from krogh.theory.numerics import softmax
 from krogh.theory.prediction import prediction
 
 Array = NDArray[np.float64]
+STEEPEST = 1e6
+"""The largest factor on logits that is looked for."""
 
 
 class Floor(NamedTuple):
@@ -50,20 +53,37 @@ def induction_frequencies(tokens: ArrayLike, k: int) -> Array:
 
 
 def best_scale(logits: ArrayLike, truth: ArrayLike) -> Floor:
-    """The scale s ≥ 0 with the least mean KL(truth ‖ softmax(s · logits)), which is convex in s."""
-    logits, truth = np.asarray(logits, np.float64), np.asarray(truth, np.float64)
-    entropy = -scipy.special.entr(truth).sum(axis=-1)
+    """The factor a at which softmax(a·logits) is nearest to `truth`, and the mean KL(truth ‖ softmax(a·logits)) there.
 
-    def losses(scale: float) -> Array:
-        return np.asarray(entropy - np.sum(truth * scipy.special.log_softmax(scale * logits, axis=-1), axis=-1))
-
-    span = np.ptp(logits, axis=-1).max()
-    require(span > 0, "logits that are all equal have no best scale")
-    found = scipy.optimize.minimize_scalar(
-        lambda scale: losses(scale).mean(), bounds=(0, 50 / span), method="bounded", options={"xatol": 1e-7 / span}
+    Both are [cases, k]. The mean is convex in a, and least where Σ_i (softmax(a·f)_i - truth_i) f_i is 0 on average.
+    """
+    f, p = np.asarray(logits, np.float64), np.asarray(truth, np.float64)
+    require(
+        f.ndim == 2 and f.shape == p.shape,
+        f"logits and truth have one shape [cases, k]; got {list(f.shape)} and {list(p.shape)}",
     )
-    at_best = losses(float(found.x))
-    return Floor(float(found.x), float(at_best.mean()), float(at_best.std(ddof=1) / np.sqrt(len(at_best))))
+
+    f = f - f.mean(axis=-1, keepdims=True)  # no softmax sees it, and logits that are all equal become 0 exactly
+
+    def slope(a: float) -> float:
+        return float(np.mean(np.sum((softmax(a * f) - p) * f, axis=-1)))
+
+    way = -math.copysign(1.0, slope(0.0))
+    end = way / max(float(np.abs(f).max()), 1 / STEEPEST)
+    while slope(end) * way < 0 and abs(end) < STEEPEST:
+        end *= 2
+    a = float(scipy.optimize.brentq(slope, *sorted((0.0, end)), xtol=1e-12)) if slope(0.0) * slope(end) < 0 else end
+    if slope(0.0) == 0:
+        a = 0.0
+    losses = divergences(p, softmax(a * f))
+    error = float(losses.std(ddof=1) / math.sqrt(len(losses))) if len(losses) > 1 else math.inf
+    return Floor(a, float(losses.mean()), error)
+
+
+def divergences(p: Array, q: Array) -> Array:
+    """KL(p ‖ q) of each row of probabilities, in nats."""
+    ratios = np.log(np.where(p > 0, p, 1.0)) - np.log(np.where(p > 0, np.maximum(q, 1e-300), 1.0))
+    return np.asarray(np.sum(p * ratios, axis=-1))
 
 
 def loss_floors(task: MarkovChains, sequences: int = 20_000, seed: int = 0) -> dict[str, Floor]:

@@ -45,7 +45,7 @@ def previous_token(weights: Float[Array, "*rows t t"]) -> Float[Array, " *rows"]
 def induction(weights: Float[Array, "batch heads t t"], tokens: Int[Array, "batch t"]) -> Float[Array, "batch heads"]:
     """Attention of the last position to the successors of its symbol."""
     follows = jnp.pad(tokens[:, :-1] == tokens[:, -1:], ((0, 0), (1, 0)))
-    return jnp.sum(weights[:, :, -1, :] * follows[:, None, :], axis=-1)
+    return jnp.sum(jnp.where(follows[:, None, :], weights[:, :, -1, :], 0.0), axis=-1)
 
 
 @probe("attention-scores")

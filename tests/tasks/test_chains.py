@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import export
 
 from krogh.errors import KroghError
 from krogh.tasks import (
@@ -265,7 +266,7 @@ def test_tokens_are_those_of_a_plain_loop_one_by_one_and_all_at_once(k, order, p
 def test_a_gpu_draws_tokens_without_a_loop_where_contexts_are_few(k, order, loops):
     task = MarkovChains(k, length=20, order=order, start="uniform")
     drawing = jax.jit(lambda seed: task.draw(jax.random.key(seed), 5))
-    lowered = jax.export.export(drawing, platforms=["cuda"])(jnp.uint32(0)).mlir_module()
+    lowered = export.export(drawing, platforms=["cuda"])(jnp.uint32(0)).mlir_module()
     assert ("stablehlo.while" in lowered) == loops
 
 

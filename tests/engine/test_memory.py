@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 import krogh
 from krogh.engine import Usage, compiling, executor
-from krogh.engine.lane import Lane
-from krogh.engine.memory import CPU_SLOTS, GPU_BLOCKS, Plan, footprint, plan
+from krogh.engine.lane import CHUNK_SECONDS, Lane
+from krogh.engine.memory import CPU_SLOTS, GPU_BLOCK, GPU_BLOCKS, Plan, footprint, plan
+from krogh.experiments.chains.common import ChainSettings
 from krogh.values import replaced
 
 CPU, GPU = SimpleNamespace(platform="cpu"), SimpleNamespace(platform="gpu")
@@ -49,6 +50,34 @@ def test_plans_shrink_with_the_limit_and_keep_to_it(base, device, count):
         assert chosen.slots * size.state + chosen.block * size.work <= limit
     if device is CPU:
         assert all(chosen.block == 1 and chosen.slots <= CPU_SLOTS for chosen in plans)
+
+
+@pytest.fixture(scope="module")
+def chains():
+    settings = ChainSettings(length=30, steps=40, validation=600)
+    return settings.trial(settings.chains(3))
+
+
+@pytest.mark.parametrize("count", [1, 5, 20, 50, 1000])
+@pytest.mark.parametrize("room", [0, 1, 3, 7, 20, 10_000])
+def test_trials_that_run_their_whole_budget_have_as_few_blocks_as_fit(chains, count, room):
+    size = footprint(chains)
+    limit = room * (size.work + GPU_BLOCKS * size.state)
+    chosen = plan(chains, count, GPU, limit)
+    passes = -(-count // max(1, min(room, GPU_BLOCK)))
+    assert chosen.block * passes - count < passes  # each pass but for one trial full
+    assert chosen.slots == chosen.block * min(GPU_BLOCKS, passes)
+    assert room == 0 or chosen.slots * size.state + chosen.block * size.work <= limit
+
+
+def test_probes_and_checks_of_a_whole_block_are_part_of_its_footprint(chains):
+    scores = 4 * chains.task.length**2  # bytes of the scores of a sequence, in each of two layers
+    probed = footprint(chains).work
+    alone = footprint(replaced(chains, "probes", ()))
+    assert probed > alone.work and probed >= 2 * 600 * scores
+    assert alone.work >= 2 * chains.training.stopping.prefix * scores
+    longer = footprint(replaced(chains, "training.stopping.prefix", 512))
+    assert longer.work >= 2 * 512 * scores and longer.step == footprint(chains).step
 
 
 @given(st.integers(1, 40), st.sampled_from([1, 2, 3, 16, 64, 8192]))
@@ -171,3 +200,15 @@ def test_a_small_limit_changes_the_plan_and_not_the_records(train, expected):
     cohort, records = expected
     limited = train(cohort, memory_limit=1)
     assert all(limited[place].bits == records[place].bits for place in records)
+
+
+def test_chunks_of_trials_that_run_their_whole_budget_go_by_the_clock(base):
+    """A visit of the program has a price; half a chunk is wasted only where some trials end before others."""
+    chunks = {}
+    for early in (True, False):
+        cohort = krogh.stack([replaced(base, "training.stopping.early", early)] * 2)[0].fitted()
+        lane = Lane(cohort, Plan(2, 2), jax.local_devices()[0])
+        first = lane._rounds
+        lane._plan_rounds(elapsed=CHUNK_SECONDS / 4)
+        chunks[early] = lane._rounds / first
+    assert chunks[True] < 1 < chunks[False]

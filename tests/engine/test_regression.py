@@ -195,6 +195,43 @@ def test_a_squared_error_at_the_threshold_is_seen_at_the_first_check(above, plan
         assert error == pytest.approx(mean, rel=1e-5)
 
 
+class Rarely(Model):
+    """The sum of the first two signs, in some trials off by a little on one input in 64; nothing to learn."""
+
+    def init(self, key: PRNGKeyArray, task: Task) -> Parameters:
+        return {"off": jax.random.bernoulli(key, 0.7).astype(jnp.float32) * 1e-3}
+
+    def predict(self, params: Parameters, x: Float[Array, "batch n"]) -> Float[Array, " batch"]:
+        rare = jnp.all(x[:, :6] > 0, axis=1).astype(x.dtype)
+        return x[:, 0] + x[:, 1] + params["off"] * rare
+
+    def check(self, task: Task) -> None:
+        return
+
+    @classmethod
+    def example(cls) -> tuple[Model, Task]:
+        return cls(), SUM
+
+
+SUM = krogh.SparseBoolean(n=8, support=(0, 1), table=(2.0, 0.0, 0.0, -2.0))
+
+
+@pytest.mark.parametrize(("early", "plan"), [(True, ONE_BY_ONE), (False, IN_BLOCKS)])
+def test_where_no_error_at_all_will_do_the_first_one_decides(early, plan):
+    """A short prefix then excludes for certain, and what it does not see is found on the whole sample."""
+    stopping = krogh.Stopping(budget=4, check_every=2, validation=1500, error=0.0, early=early)
+    training = krogh.Training(krogh.Sgd(rate=0.0), krogh.Online(batch_size=1), stopping, "square")
+    (cohort,) = krogh.sweep(krogh.Trial(SUM, Rarely(), training), seed=range(40))
+    assert cohort.fitted().template.training.stopping.prefix == SURE_PREFIX
+    errors = np.asarray(first_errors(cohort.take(np.arange(len(cohort)))), np.float64)
+    seen = (errors[:, :SURE_PREFIX] > 0).any(axis=1)
+    assert (errors.mean(axis=1) == 0).any() and seen.any() and (~seen & (errors.mean(axis=1) > 0)).any()
+    for (outcome, time, steps, error), mean in zip(found(cohort, plan), errors.mean(axis=1), strict=True):
+        right = ("converged", 2, 2 if early else 4)
+        assert (outcome, time, steps) == (("failed", -1, 4) if mean > 0 else right)
+        assert error == pytest.approx(mean, rel=1e-4)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [0, -1])
 def test_mistakes_at_the_threshold_are_seen_at_the_first_check(more):

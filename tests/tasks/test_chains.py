@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import export
 
 from krogh.errors import KroghError
 from krogh.tasks import (
@@ -28,10 +29,12 @@ from krogh.tasks import (
 )
 from krogh.tasks.chains import (
     _birkhoff,
+    all_tokens,
     contexts_of,
     strategy_losses,
     strategy_name,
     successor_counts,
+    token_by_token,
 )
 
 KEY = jax.random.key(8)
@@ -238,6 +241,32 @@ def test_tokens_follow_their_rows_from_the_first_one_on():
         hit = (x[:, 0] == i) & (x[:, 1] == j) & (x[:, 2] == m)
         assert close(hit, pi[i] * P[i, j] * P[j, m])
     assert not ((x[:, :-1] == 1) & (x[:, 1:] == 1)).any(), "what has no probability never happens"
+
+
+@pytest.mark.parametrize(("k", "order", "places"), [(2, 2, 1), (2, 4, 7), (3, 2, 8), (3, 3, 13), (9, 2, 100)])
+def test_tokens_are_those_of_a_plain_loop_one_by_one_and_all_at_once(k, order, places):
+    contexts, size = k ** (order - 1), 20
+    numbers = np.random.default_rng(places)
+    sums = np.cumsum(numbers.dirichlet(np.ones(k), (size, contexts)), axis=-1)[..., :-1].astype(np.float32)
+    uniforms = numbers.random((size, places), np.float32)
+    uniforms[:, places // 2] = sums[:, 0, 0]  # on an edge, where it counts as passed
+    first = numbers.integers(contexts, size=size, dtype=np.int32)
+    expected = np.empty((size, places), np.uint8)
+    for row, context in enumerate(first):
+        for place in range(places):
+            token = int(np.sum(uniforms[row, place] >= sums[row, context]))
+            expected[row, place], context = token, (context * k + token) % contexts
+    for way in (token_by_token, all_tokens):
+        found = jax.jit(way)(first, uniforms, sums)
+        assert found.dtype == jnp.uint8 and np.array_equal(found, expected), way.__name__
+
+
+@pytest.mark.parametrize(("k", "order", "loops"), [(3, 2, False), (2, 4, False), (4, 3, True)])
+def test_a_gpu_draws_tokens_without_a_loop_where_contexts_are_few(k, order, loops):
+    task = MarkovChains(k, length=20, order=order, start="uniform")
+    drawing = jax.jit(lambda seed: task.draw(jax.random.key(seed), 5))
+    lowered = export.export(drawing, platforms=["cuda"])(jnp.uint32(0)).mlir_module()
+    assert ("stablehlo.while" in lowered) == loops
 
 
 def test_starts_uniform_stationary_and_given():

@@ -95,7 +95,7 @@ def slice_by_slice(trial: Trial, block: int) -> bool:
 
     For a few trials that costs no more than a prefix and a confirmation, and the network is compiled once less.
     """
-    return block <= GROUP and trial.training.stopping.prefix > SURE_PREFIX
+    return block <= GROUP and (trial.task.regression or trial.training.stopping.prefix > SURE_PREFIX)
 
 
 def constants_of(trial: Trial, block: int = SLICE) -> Constants:
@@ -187,7 +187,7 @@ def _may_pass(trial: Trial, allowed: Float[Array, ""], total: Array, squares: Ar
     if trial.task.regression:
         mean = total / number
         spread = jnp.sqrt(jnp.maximum(squares / number - mean * mean, 0.0) / number)
-        return mean - STANDARD_ERRORS * spread <= threshold
+        return jnp.where(allowed > 0, mean - STANDARD_ERRORS * spread <= threshold, total <= 0)
     return total <= _likely(allowed, threshold * number)
 
 

@@ -65,7 +65,7 @@ def lanes_here() -> list[Any]:
     return [device for device in devices for _ in range(LANES_PER_GPU if device.platform != "cpu" else 1)]
 
 
-def _lanes_for(count: int, place: int, outside: bool) -> list[Any]:
+def lanes_for(count: int, place: int, outside: bool) -> list[Any]:
     """The devices among which a cohort is shared: all, or, for few trials, one, the devices taking turns.
 
     Outside learners leave accelerators alone. Without one, a core's worker takes whatever comes.
@@ -272,7 +272,7 @@ def _run_together(
     for place, cohort, wanted, keep_weights in cohorts:
         count = wanted.expected if isinstance(wanted, Waiting) else len(wanted)
         outside = isinstance(cohort.template.model, Learner)
-        devices = _lanes_for(count, place, outside) if count else []
+        devices = lanes_for(count, place, outside) if count else []
         # A CPU's lane trains its slots one after the other: handing out half shares keeps the lanes level.
         shares = len(devices) * (2 if devices and devices[0].platform == "cpu" else 1)
         waiting = wanted if isinstance(wanted, Waiting) else Waiting(np.asarray(wanted), shares)

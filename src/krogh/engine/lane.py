@@ -294,10 +294,11 @@ class Lane:
         return finished
 
     def _plan_rounds(self, elapsed: float) -> None:
-        """The next chunk: on a CPU by the clock; on a GPU a small share of a typical trial's length, since
-        on average half a chunk is spent on a trial that has ended."""
-        every = self.cohort.template.training.stopping.check_every
-        if self.plan.block == 1:  # also the kernel's: a trial that ends makes room for another at once
+        """The next chunk: on a CPU, and where trials run their whole budget, by the clock; else on a GPU a small share
+        of a typical trial's length, since on average half a chunk is spent on a trial that has ended."""
+        stopping = self.cohort.template.training.stopping
+        every = stopping.check_every
+        if self.plan.block == 1 or not stopping.early:  # also the kernel's: who ends makes room for another at once
             factor = np.clip(CHUNK_SECONDS / max(elapsed, 1e-4), 0.5, 2.0)
             rounds = int(np.clip(self._rounds * factor, FIRST_ROUNDS, 100_000))
         else:

@@ -49,10 +49,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes that a trial occupies: in its slot, and while its block is trained."""
+    """Bytes that a trial occupies: in its slot, and while its block is trained, checked and probed; and those that a
+    step computes, which say how busy it keeps a device."""
 
     state: int
     work: int
+    step: int
 
 
 def footprint(trial: Trial) -> Footprint:
@@ -67,8 +69,20 @@ def _traced_footprint(trial: Trial) -> Footprint:
     round_ = jax.make_jaxpr(train_round)(trial, constants, state)
     check = jax.make_jaxpr(checking.all_errors)(trial, state.params)
     # Old and new state live side by side while a block is trained.
-    work = kept + _computed(round_.jaxpr) + _computed(check.jaxpr) // GROUP_SHARE
-    return Footprint(kept, work)
+    step = kept + _computed(round_.jaxpr) + _computed(check.jaxpr) // GROUP_SHARE
+    return Footprint(kept, max(step, kept + _looked_at(trial, state)), step)
+
+
+def _looked_at(trial: Trial, state: Any) -> int:
+    """Bytes of the larger of two looks at all trials of a block at once: the prefix of a check, and the probes."""
+
+    def prefix(trial: Trial, params: Any) -> Any:
+        return checking.errors(trial, params, checking.prefix_of(trial))
+
+    looks = [jax.make_jaxpr(prefix)(trial, state.params)]
+    if trial.probes:
+        looks.append(jax.make_jaxpr(program.probed)(trial, state))
+    return max(_computed(look.jaxpr) for look in looks)
 
 
 def plan(trial: Trial, count: int, device: Any, limit: int | None = None) -> Plan:
@@ -81,11 +95,18 @@ def plan(trial: Trial, count: int, device: Any, limit: int | None = None) -> Pla
         # Whatever the count: empty slots cost nothing, and one structure then has one program.
         slots = min(CPU_SLOTS, (room - size.work) // max(1, size.state))
         return Plan(int(max(1, slots)), 1)
-    block = _power_of_two_below(min(GPU_BLOCK, room // (size.work + GPU_BLOCKS * size.state)))
+    most = min(GPU_BLOCK, room // (size.work + GPU_BLOCKS * size.state))
+    if not trial.training.stopping.early:
+        # Trials that run their whole budget end together: no slot is left empty in between, and each further block is
+        # a further pass over all steps. So as few blocks as there is room for, with equally many trials in each.
+        passes = -(-count // max(1, most))
+        block = -(-count // passes)
+        return Plan(int(block * min(GPU_BLOCKS, passes)), int(block))
+    block = _power_of_two_below(most)
     # Fewer slots than trials, so that finished trials are replaced and do not run on; but not so few that the device
     # waits for launches: a step of a hundred small networks takes it about as long as a step of one. Of large ones a
     # few will do, and smaller blocks then leave less empty when the last trials run on.
-    few = min(FEW, max(FEWEST, _power_of_two_below(BUSY_BYTES // size.work)))
+    few = min(FEW, max(FEWEST, _power_of_two_below(BUSY_BYTES // size.step)))
     refills = REFILLS if few == FEW else 2 * REFILLS
     block = min(block, max(few, _power_of_two_below(count // refills)), max(1, count))
     blocks = min(GPU_BLOCKS, -(-count // block))

@@ -51,6 +51,7 @@ TRIES = {
     7: 16,
 }  # candidates per attempt, of which one in 1, 2, 5, 13, 43, 150 is accepted
 SINKHORN_ROUNDS = 100
+COMPOSED = 9  # contexts; of more, maps between them would take too much memory
 UNROLLED = 8  # chains of so many states are eliminated without a loop
 _LEAST = 1e-30
 Latent = dict[str, Array]
@@ -349,6 +350,44 @@ def _check_laws(what: str, rows: np.ndarray) -> None:
         require(law, f"a {what} must be probabilities that sum to one; got {what}{where} = {plain(row)}{hint}")
 
 
+# --- tokens from uniforms ---
+
+
+def token_by_token(
+    first: Int[Array, " size"], uniforms: Float[Array, "size places"], sums: Float[Array, "size contexts rest"]
+) -> UInt8[Array, "size places"]:
+    """The tokens that follow a `first` context, one after the other: each is how many `sums` of its context's row the
+    uniform of its place has passed."""
+    contexts, k = sums.shape[1], sums.shape[2] + 1
+
+    def following(context: Array, uniform: Array) -> tuple[Array, Array]:
+        row = jnp.take_along_axis(sums, context[:, None, None], axis=1)[:, 0]
+        token = jnp.sum(uniform[:, None] >= row, axis=-1, dtype=jnp.int32)
+        return (context * k + token) % contexts, token.astype(jnp.uint8)
+
+    return jax.lax.scan(following, first, uniforms.T)[1].T
+
+
+def all_tokens(
+    first: Int[Array, " size"], uniforms: Float[Array, "size places"], sums: Float[Array, "size contexts rest"]
+) -> UInt8[Array, "size places"]:
+    """The same tokens in log₂(places) operations, for a device that takes longer to launch a loop's than to do them.
+
+    A uniform is a map of contexts: from each to the one after the token that would follow it. Maps of 1, 2, 4, …
+    successive places are composed; that of all places up to one, at the first context, is where the sequence then is.
+    """
+    (places, contexts), k = (uniforms.shape[1], sums.shape[1]), sums.shape[2] + 1
+    token = jnp.sum(uniforms[:, :, None, None] >= sums[:, None], axis=-1, dtype=jnp.int32)
+    maps = (k * jnp.arange(contexts, dtype=jnp.int32)[None, None, :] + token) % contexts
+    reach = 1
+    while reach < places:
+        further = jnp.take_along_axis(maps[:, reach:], maps[:, :-reach], axis=-1, mode="clip")
+        maps = jnp.concatenate([maps[:, :reach], further], axis=1)
+        reach *= 2
+    context = jnp.take_along_axis(maps, first[:, None, None], axis=-1, mode="clip")[..., 0]
+    return (context % k).astype(jnp.uint8)  # the newest token is the lowest digit
+
+
 # --- what is computed with tables and tokens ---
 
 
@@ -592,14 +631,11 @@ class MarkovChains(ClassificationTask):
         first = self._first(uniforms[:, 0], P)
         digits = [first // k**place % k for place in reversed(range(width))]
         sums = jnp.cumsum(P, axis=-1)[..., :-1]
-
-        def following(context: Array, uniform: Array) -> tuple[Array, Array]:
-            row = jnp.take_along_axis(sums, context[:, None, None], axis=1)[:, 0]
-            token = jnp.sum(uniform[:, None] >= row, axis=-1, dtype=jnp.int32)
-            return (context * k + token) % self.contexts, token.astype(jnp.uint8)
-
-        _, rest = jax.lax.scan(following, first, uniforms[:, 1:].T)
-        return jnp.concatenate([jnp.stack(digits, axis=1).astype(jnp.uint8), rest.T], axis=1)
+        if self.contexts <= COMPOSED:
+            rest = jax.lax.platform_dependent(first, uniforms[:, 1:], sums, cpu=token_by_token, default=all_tokens)
+        else:
+            rest = token_by_token(first, uniforms[:, 1:], sums)
+        return jnp.concatenate([jnp.stack(digits, axis=1).astype(jnp.uint8), rest], axis=1)
 
     def _first(self, uniform: Float[Array, " size"], P: Float[Array, "size contexts k"]) -> Int[Array, " size"]:
         """The first context, by its law."""

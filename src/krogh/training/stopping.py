@@ -81,8 +81,7 @@ class Stopping(Value):
 
     def fitted(self, leaves: Stopping, task: Task) -> Stopping:
         """This rule with a prefix that suits the stacked `leaves`: where none may err, the first error decides."""
-        sure = leaves.perfect and not task.regression
-        return replaced(self, "prefix", SURE_PREFIX if sure else LIKELY_PREFIX)
+        return replaced(self, "prefix", SURE_PREFIX if leaves.perfect else LIKELY_PREFIX)
 
     def size(self, task: Task) -> int:
         """How many examples a full check reads."""

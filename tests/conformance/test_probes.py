@@ -55,6 +55,18 @@ def pairs():
 PAIRS = list(pairs())
 
 
+def chosen():
+    """Every pair; but only the first of each probe and of each model before the slow tests."""
+    seen: set[str] = set()
+    for name, kind in PAIRS:
+        new = {f"probe {name}", f"model {kind}"} - seen
+        seen |= new
+        yield pytest.param(name, kind, marks=() if new else pytest.mark.slow)
+
+
+CHOSEN = list(chosen())
+
+
 def test_the_source_probes_are_registered():
     assert {"error", "training-error", "batch-loss", "movement", "support-weight"} <= set(NAMES)
     assert {"margin", "fourier-power", "irrep-power"} <= set(NAMES)
@@ -64,7 +76,7 @@ def test_the_source_probes_are_registered():
         assert any(name == accepted for accepted, _ in PAIRS), f"no model can be probed by {name}"
 
 
-@pytest.mark.parametrize(("name", "kind"), PAIRS)
+@pytest.mark.parametrize(("name", "kind"), CHOSEN)
 def test_a_measurement_has_a_finite_float32_for_every_column(name, kind):
     probe, seen = example(name), moment(kind, 0)
     columns = probe.columns(seen.task)
@@ -75,7 +87,7 @@ def test_a_measurement_has_a_finite_float32_for_every_column(name, kind):
     assert np.isfinite(found).all()
 
 
-@pytest.mark.parametrize(("name", "kind"), PAIRS)
+@pytest.mark.parametrize(("name", "kind"), CHOSEN)
 def test_many_moments_at_once_measure_as_one_at_a_time(name, kind):
     probe, seen = example(name), [moment(kind, seed) for seed in (0, 1)]
     both = jax.tree.map(lambda *leaves: np.stack(leaves), *seen)

@@ -354,3 +354,23 @@ def test_a_file_is_read_again_only_when_it_has_changed(write, monkeypatch):
     write(once="class Thing:\n    x = 1")
     made_of("once")
     assert read == ["once.py"] * 2
+
+
+def test_what_a_task_says_of_itself_is_words(write):
+    plain = """
+    import krogh
+    class Thing:
+        n = 1
+    """
+    said = """
+    import krogh
+    class Thing:
+        n = 1
+        system = krogh.System(theory=("parity/plateau",), phenomena={"luck": ("parity/histogram",)})
+    """
+    write(alone=plain)
+    before = made_of("alone")
+    write(alone=said)
+    assert made_of("alone") == before
+    write(alone=said.replace("n = 1", "n = 2"))
+    assert made_of("alone") != before

@@ -262,6 +262,7 @@ def test_keys_step_play_and_go_to_the_ends(browser, page):
         until(tab, "state.playing && state.frame < 6")
 
 
+@pytest.mark.slow
 def test_a_click_on_the_curve_goes_there(browser, page):
     with opened(browser, page) as tab:
         box = tab.locator("#timeline").bounding_box()
@@ -291,6 +292,7 @@ def test_nothing_is_wider_than_the_screen(browser, page, size):
             assert least["width"] >= 44 and least["height"] >= 44, "a thumb hits it"
 
 
+@pytest.mark.slow
 def test_another_width_is_drawn_anew(browser, page):
     with opened(browser, page) as tab:
         slide(tab, 3)
@@ -319,6 +321,7 @@ CONTRAST = """() => {
 }"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_all_text_can_be_read_by_day_and_by_night(browser, page, scheme):
     with opened(browser, page, color_scheme=scheme) as tab:
@@ -327,6 +330,7 @@ def test_all_text_can_be_read_by_day_and_by_night(browser, page, scheme):
         assert (max(ink) < 60) == (scheme == "dark")
 
 
+@pytest.mark.slow
 def test_matrices_have_other_colours_at_night(browser, page):
     corner = """async () => {
       const image = await createImageBitmap(document.querySelector(".heat-frame canvas"));
@@ -342,6 +346,7 @@ def test_matrices_have_other_colours_at_night(browser, page):
     assert min(day[:3]) > 200 and max(night[:3]) < 60, "nothing is light by day and dark by night"
 
 
+@pytest.mark.slow
 def test_a_reader_who_cannot_see_it_is_told(browser, page):
     with opened(browser, page, reduced_motion="reduce") as tab:
         slide(tab, 4)

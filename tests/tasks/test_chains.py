@@ -126,6 +126,7 @@ def test_rejection_accepts_as_often_as_the_volume_of_the_polytope_says(k):
     assert close(cost, 1 / rate)
 
 
+@pytest.mark.slow
 def test_sinkhorn_is_doubly_stochastic_and_not_uniform():
     drawn = np.asarray(rows(DoublyStochastic(sinkhorn=True), 8000, 3), np.float64)
     assert np.abs(drawn.sum(axis=1) - 1).max() < 1e-3
@@ -141,6 +142,7 @@ def test_unigram_rows_are_equal_and_flat():
     assert close(drawn[:, 0, 0] ** 2, 1 / 6)
 
 
+@pytest.mark.slow
 def test_a_mixture_says_which_part_a_chain_is_of():
     latent_of = jax.jit(lambda prior: prior.latent(KEY, 3000, 3, 3))
     latent = latent_of(Mixture(0.3))
@@ -152,6 +154,7 @@ def test_a_mixture_says_which_part_a_chain_is_of():
     assert not pure[0].any() and pure[1].all()
 
 
+@pytest.mark.slow
 def test_interpolation_goes_from_unigram_to_doubly_stochastic():
     for p in (0.0, 0.5, 1.0):
         drawn = np.asarray(rows(Interpolated(p), 4000, 2), np.float64)
@@ -162,6 +165,7 @@ def test_interpolation_goes_from_unigram_to_doubly_stochastic():
     assert np.abs(rows(Interpolated(1.0), 100, 2).sum(axis=1) - 1).max() < 1e-6
 
 
+@pytest.mark.slow
 def test_hard_chains_are_near_the_uniform_one():
     drawn = np.asarray(rows(Hard(0.2), 4000, 2), np.float64)
     a = drawn[:, 0, 0]
@@ -198,12 +202,14 @@ def test_the_stationary_law_is_the_left_eigenvector(k):
         assert np.allclose(law, exact / exact.sum(), rtol=2e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_stationary_law_of_two_symbols_is_exact_where_chains_hardly_mix():
     a, b = np.float32(1 - 2**-20), np.float32(1 - 2**-18)
     found = np.asarray(stationary(np.array([[a, 1 - a], [1 - b, b]], np.float32)))
     assert np.allclose(found, np.array([1 - b, 1 - a]) / (2 - a - b), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_reducible_chains_have_a_stationary_law_too():
     for P in (np.eye(3), [[1, 0, 0], [0.5, 0.5, 0], [0, 0.5, 0.5]], [[0, 1, 0], [0, 1, 0], [0, 0.5, 0.5]]):
         P = np.array(P, np.float32)
@@ -412,6 +418,7 @@ def assert_baselines(task, numbers, sequences):
         assert abs(losses.mean() - expected) < SIGMAS * error + 0.002, (name, losses.mean(), expected, error)
 
 
+@pytest.mark.slow
 def test_baselines_are_those_of_the_reference():
     assert_baselines(BASELINES[1][0], BASELINES[1][1:], 20_000)
 

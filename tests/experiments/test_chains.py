@@ -17,7 +17,7 @@ from krogh.errors import KroghError
 from krogh.experiments.chains import attention, hazards, parts, phases, steps
 from krogh.experiments.chains.architectures import Architectures
 from krogh.experiments.chains.common import SMOKE, ChainSettings
-from krogh.experiments.chains.curriculum import ChainCurriculum
+from krogh.experiments.chains.curriculum import ChainCurriculum, even_remainder
 from krogh.experiments.chains.minimal import Minimal
 from krogh.experiments.chains.one_layer import CONTROL, OneLayer
 from krogh.experiments.chains.plateau import Plateau
@@ -27,6 +27,7 @@ from krogh.experiments.chains.trigrams import Trigrams
 from krogh.lab import Tables
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.registry import EXPERIMENTS
+from krogh.theory.chains.curriculum import limit_positions
 
 SEEDS = 20
 BASE = {"uniform": 0.28, "unigram": 0.17, "bigram": 0.03, "trigram": 0.01}
@@ -259,6 +260,8 @@ def test_the_curriculum_at_its_limit_and_its_background():
     found = verdicts(experiment, tables)
     assert found["one-back"] == found["diagonal"] == found["w-error"] == found["v2-error"] == REPRODUCED
     assert found["background"] == REPRODUCED  # the print leaves it out
+    limit = limit_positions(0.4, 1.0, 1.0, 300)
+    assert even_remainder(0.4) == pytest.approx(limit[5::2].sum() / limit[1], rel=1e-12)
     flat = {
         "steps": tables["steps"].with_columns(largest=pl.lit(1), background=pl.lit(0.5)),
         "control": tables["control"],

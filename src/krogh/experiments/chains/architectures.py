@@ -16,21 +16,19 @@ from krogh.experiments.chains.common import (
     FEWEST_SEEDS,
     SMOKE,
     ChainSettings,
-    draw_distances,
-    draw_losses,
-    shade_phases,
+    draw_phases,
+    left_to_go,
+    phase_measures,
     share_where,
 )
 from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, groups, need, setting
 from krogh.lab.estimate import median
 from krogh.lab.experiment import Measures
-from krogh.lab.phases import curve_table, phase_table
 from krogh.models import CausalTransformer, LinearAttention, Recurrent, StateSpace
 from krogh.models.base import Model
 from krogh.values import replaced
 
 STRATEGIES = ("uniform", "unigram", "bigram")
-CURVES = ("loss", *(f"{kind}_{name}" for kind in ("distance", "baseline") for name in STRATEGIES))
 
 
 @dataclass(frozen=True)
@@ -97,11 +95,7 @@ class Architectures(Experiment[Settings]):
             yield from sweep(trial, seed=range(settings.seeds), label={"network": name})
 
     def measure(self, results: Results[Settings]) -> Measures:
-        scale = float(results.settings.batch_size)
-        return {
-            "phases": phase_table(results.table, "unigram", "bigram", labels=("network",), scale=scale),
-            "curves": curve_table(results.table, CURVES, labels=("network",), scale=scale),
-        }
+        return phase_measures(results, "network", STRATEGIES)
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         for name, rows in groups(tables["phases"], "network").items():
@@ -114,11 +108,10 @@ class Architectures(Experiment[Settings]):
                 "share of seeds",
                 at_least=0.5,
             )
-            left = (rows["final_loss"] - rows["baseline_bigram"]) / (rows["baseline_unigram"] - rows["baseline_bigram"])
             about(
                 "bigram",
                 "in the end the loss is below the midpoint between unigram and bigram.",
-                median(left.to_numpy(), sample=name),
+                left_to_go(rows, "unigram", "bigram", name),
                 "median of (loss − bigram's)/(unigram's − bigram's)",
                 below=0.5,
             )
@@ -142,16 +135,5 @@ class Architectures(Experiment[Settings]):
             sharex="col",
             sharey="row",
         )
-        for name in names:
-            panel = chart.panel(title=name, y="KL(truth ‖ network), nats" if name == names[0] else "")
-            draw_losses(panel, by_name[name], STRATEGIES)
-        for name in names:
-            words = "KL(strategy ‖ network), nats" if name == names[0] else ""
-            panel = chart.panel(x="training sequences", y=words, log="y")
-            draw_distances(panel, by_name[name], STRATEGIES)
-            shade_phases(panel, by_name[name], STRATEGIES)
-        yield chart.figure(
-            "Top: loss of every seed, their median and what the strategies lose. Bottom: median distances with the "
-            "range over seeds, shaded by the nearest strategy.",
-            tables["curves"],
-        )
+        titles = {name: name for name in names}
+        yield chart.figure(draw_phases(chart, by_name, titles, STRATEGIES), tables["curves"])

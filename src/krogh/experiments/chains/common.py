@@ -7,7 +7,7 @@ still on the plateau when the source's figures show the drop; 5e-4 is used here 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,10 @@ import polars as pl
 
 from krogh.engine import Trial
 from krogh.errors import require
-from krogh.lab import figures, setting
-from krogh.lab.charts import Panel
+from krogh.lab import Results, figures, setting
+from krogh.lab.charts import Chart, Panel
 from krogh.lab.estimate import Estimate, median, share_of
+from krogh.lab.phases import curve_table, phase_table
 from krogh.models import CausalTransformer
 from krogh.models.base import Model
 from krogh.probes.base import Probe
@@ -132,6 +133,48 @@ def shade_phases(panel: Panel, rows: pl.DataFrame, strategies: Sequence[str]) ->
     for place, phase in enumerate(nearest):
         color = COLORS.get(strategies[phase], figures.MUTED)
         panel.ax.axvspan(edges[place], edges[place + 1], color=color, alpha=0.08, linewidth=0)
+
+
+def draw_phases(
+    chart: Chart, curves: Mapping[Any, pl.DataFrame], titles: Mapping[Any, str], strategies: Sequence[str]
+) -> str:
+    """A row of panels with losses and one with distances below it, a column for each part; what the caption says."""
+    first = next(iter(titles))
+    for part, title in titles.items():
+        panel = chart.panel(title=title, y="KL(truth ‖ network), nats" if part == first else "")
+        draw_losses(panel, curves[part], strategies)
+    for part in titles:
+        panel = chart.panel(x="training sequences", y="KL(strategy ‖ network), nats" if part == first else "", log="y")
+        draw_distances(panel, curves[part], strategies)
+        shade_phases(panel, curves[part], strategies)
+    return (
+        "Top: loss at the last position of every seed (thin), their median, and what the strategies lose on the same "
+        "sequences (dashed). Bottom: median distance to each strategy with the range over seeds, shaded by the nearest."
+    )
+
+
+def curve_columns(strategies: Sequence[str]) -> tuple[str, ...]:
+    """Loss, distances and baselines, as `StrategyDistances` calls them."""
+    return ("loss", *(f"{kind}_{name}" for kind in ("distance", "baseline") for name in strategies))
+
+
+def phase_measures(
+    results: Results[Any], label: str, strategies: Sequence[str], more: Sequence[str] = ()
+) -> dict[str, pl.DataFrame]:
+    """A row per trial (the last two strategies are those between which it moves) and its curves, by a label."""
+    before, after = strategies[-2:]
+    scale = float(results.settings.batch_size)
+    columns = (*curve_columns(strategies), *more)
+    return {
+        "phases": phase_table(results.table, before, after, labels=(label,), scale=scale),
+        "curves": curve_table(results.table, columns, labels=(label,), scale=scale),
+    }
+
+
+def left_to_go(rows: pl.DataFrame, before: str, after: str, sample: str) -> Estimate:
+    """The median of (last loss − after's)/(before's − after's): 1 at the one strategy, 0 at the other."""
+    low, high = rows[f"baseline_{after}"], rows[f"baseline_{before}"]
+    return median(((rows["final_loss"] - low) / (high - low)).to_numpy(), sample=sample)
 
 
 def share_where(rows: pl.DataFrame, holds: pl.Expr, sample: str) -> Estimate:

@@ -14,19 +14,11 @@ import numpy as np
 import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
-from krogh.experiments.chains.common import (
-    FEWEST_SEEDS,
-    SMOKE,
-    ChainSettings,
-    draw_distances,
-    draw_losses,
-    shade_phases,
-    share_where,
-)
+from krogh.experiments.chains.common import FEWEST_SEEDS, SMOKE, ChainSettings, draw_phases, phase_measures, share_where
 from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, groups, need, setting
 from krogh.lab.estimate import median
 from krogh.lab.experiment import Measures
-from krogh.lab.phases import curve_of, curve_table, phase_table
+from krogh.lab.phases import curve_of
 from krogh.models import MinimalInduction
 from krogh.probes.chains import SHOWN, MinimalWeights
 from krogh.probes.strategies import StrategyDistances
@@ -72,15 +64,10 @@ class Minimal(Experiment[Settings]):
             yield from sweep(trial, seed=range(settings.seeds), label={"k": k})
 
     def measure(self, results: Results[Settings]) -> Measures:
-        scale = float(results.settings.batch_size)
-        columns = ("loss", *(f"{kind}_{name}" for kind in ("distance", "baseline") for name in STRATEGIES))
         weights = ("diag_ratio", "diag_gap", "v_even_odd", "v_spread", *PLACES)
-        phases = phase_table(results.table, "unigram", "bigram", labels=("k",), scale=scale)
+        found = phase_measures(results, "k", STRATEGIES, more=weights)
         more = pl.DataFrame([_order_of_layers(row) for row in results.table.iter_rows(named=True)])
-        return {
-            "phases": pl.concat([phases, more], how="horizontal"),
-            "curves": curve_table(results.table, (*columns, *weights), labels=("k",), scale=scale),
-        }
+        return found | {"phases": pl.concat([found["phases"], more], how="horizontal")}
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         settings = tables.settings
@@ -146,13 +133,7 @@ class Minimal(Experiment[Settings]):
             width=5.2 * len(ks),
             height=8.6,
         )
-        for k in ks:
-            panel = chart.panel(title=f"k = {k}", x="training sequences", y="KL(truth ‖ network), nats")
-            draw_losses(panel, by_k[k], STRATEGIES)
-        for k in ks:
-            panel = chart.panel(x="training sequences", y="KL(strategy ‖ network), nats", log="y")
-            draw_distances(panel, by_k[k], STRATEGIES)
-            shade_phases(panel, by_k[k], STRATEGIES)
+        caption = draw_phases(chart, by_k, {k: f"k = {k}" for k in ks}, STRATEGIES)
         for k in ks:
             panel = chart.panel(x="training sequences", y="v_j (median over seeds)")
             middle = by_k[k].group_by("time", maintain_order=True).agg(pl.col(list(PLACES)).median()).sort("time")
@@ -160,8 +141,8 @@ class Minimal(Experiment[Settings]):
                 style = "-" if place % 2 else ":"  # even places, counted from 1, are full lines
                 panel.line(middle["time"], middle[name], f"j = {place + 1}", style=style, key="legend")
         yield chart.figure(
-            "Loss of every seed with what the strategies lose; distances to strategies, shaded by the nearest; and the "
-            "first six entries of v: place 1 is the token itself, place 2 the one before, even places drawn full.",
+            f"{caption} Below: the first six entries of v: place 1 is the token itself, place 2 the one before, even "
+            "places drawn full.",
             tables["curves"],
         )
 

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from krogh.engine import Trials, sweep
-from krogh.experiments.chains.common import FEWEST_SEEDS, SMOKE, ChainSettings, draw_losses
+from krogh.experiments.chains.common import FEWEST_SEEDS, SMOKE, ChainSettings, draw_losses, left_to_go, phase_measures
 from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, groups, need, setting
 from krogh.lab.estimate import median
 from krogh.lab.experiment import Measures
-from krogh.lab.phases import curve_table, phase_table
 from krogh.values import replaced
 
 CONTROL = "two layers"
@@ -24,7 +23,7 @@ VARIANTS = {
     "absolute": {"positions": "absolute", "mlp": False},
     "absolute, MLP": {"positions": "absolute", "mlp": True},
 }
-CURVES = ("loss", "baseline_uniform", "baseline_unigram", "baseline_bigram")
+STRATEGIES = ("uniform", "unigram", "bigram")
 
 
 @dataclass(frozen=True)
@@ -63,23 +62,17 @@ class OneLayer(Experiment[Settings]):
             yield from sweep(longer, seed=seeds, label={"network": name})
 
     def measure(self, results: Results[Settings]) -> Measures:
-        scale = float(results.settings.batch_size)
-        return {
-            "phases": phase_table(results.table, "unigram", "bigram", labels=("network",), scale=scale),
-            "curves": curve_table(results.table, CURVES, labels=("network",), scale=scale),
-        }
+        return phase_measures(results, "network", STRATEGIES)
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         for name, rows in groups(tables["phases"], "network").items():
             short = name.replace(",", "").replace(" ", "-").lower()
             about = say.about(f"{short}-", f"{name}: ", needs=[need(len(rows), FEWEST_SEEDS, "seeds")])
             if name == CONTROL:
-                left = rows["final_loss"] - rows["baseline_bigram"]
-                ratio = left / (rows["baseline_unigram"] - rows["baseline_bigram"])
                 about(
                     "passes",
                     "the loss ends below the midpoint of unigram and bigram.",
-                    median(ratio.to_numpy(), sample=name),
+                    left_to_go(rows, "unigram", "bigram", name),
                     "median of (loss − bigram's)/(unigram's − bigram's)",
                     below=0.5,
                     source_value="two layers learn bigrams",

@@ -19,9 +19,9 @@ from krogh.experiments.chains.common import (
     FEWEST_SEEDS,
     SMOKE,
     ChainSettings,
-    draw_distances,
-    draw_losses,
-    shade_phases,
+    draw_phases,
+    left_to_go,
+    phase_measures,
     share_where,
 )
 from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, groups, need, setting
@@ -29,9 +29,7 @@ from krogh.lab.estimate import median, median_time
 from krogh.lab.experiment import Measures
 from krogh.lab.phases import (
     curve_of,
-    curve_table,
     nearest_strategies,
-    phase_table,
     plateau_length,
     transition_time,
 )
@@ -41,7 +39,6 @@ STRATEGIES = ("uniform", "unigram", "bigram")
 ORDER = " → ".join(STRATEGIES)
 BEFORE, AFTER = "unigram", "bigram"
 PLACES = tuple(f"encoding_{j}" for j in range(1, SHOWN + 1))
-CURVES = ("loss", *(f"{kind}_{name}" for kind in ("distance", "baseline") for name in STRATEGIES))
 
 
 @dataclass(frozen=True)
@@ -81,14 +78,9 @@ class ChainPhases(Experiment[Settings]):
             yield from sweep(trial, seed=range(settings.seeds), label={"k": k})
 
     def measure(self, results: Results[Settings]) -> Measures:
-        scale = float(results.settings.batch_size)
-        phases = phase_table(results.table, BEFORE, AFTER, labels=("k",), scale=scale)
+        found = phase_measures(results, "k", STRATEGIES, more=("previous_token", "induction", "even_odd", *PLACES))
         more = pl.DataFrame([_mechanism(row) for row in results.table.iter_rows(named=True)])
-        columns = (*CURVES, "previous_token", "induction", "even_odd", *PLACES)
-        return {
-            "phases": pl.concat([phases, more], how="horizontal"),
-            "curves": curve_table(results.table, columns, labels=("k",), scale=scale),
-        }
+        return found | {"phases": pl.concat([found["phases"], more], how="horizontal")}
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         for k, rows in groups(tables["phases"], "k").items():
@@ -102,11 +94,10 @@ class ChainPhases(Experiment[Settings]):
                 at_least=0.5,
                 source_value="uniform, then unigram, then bigram",
             )
-            drop = (rows["final_loss"] - rows["baseline_bigram"]) / (rows["baseline_unigram"] - rows["baseline_bigram"])
             about(
                 "final",
                 "in the end the loss is below the midpoint between the unigram and the bigram strategy.",
-                median(drop.to_numpy(), sample=sample),
+                left_to_go(rows, BEFORE, AFTER, sample),
                 "median of (loss − bigram's)/(unigram's − bigram's)",
                 below=0.5,
                 source_value="close to Bayes optimal",
@@ -170,19 +161,8 @@ class ChainPhases(Experiment[Settings]):
             height=6.0,
             sharex="col",
         )
-        for k in ks:
-            panel = chart.panel(title=f"k = {k}", y="KL(truth ‖ network), nats")
-            draw_losses(panel, by_k[k], ("uniform", "unigram", "bigram"))
-        for k in ks:
-            panel = chart.panel(x="training sequences", y="KL(strategy ‖ network), nats", log="y")
-            draw_distances(panel, by_k[k], STRATEGIES)
-            shade_phases(panel, by_k[k], STRATEGIES)
-        yield chart.figure(
-            f"Top: loss at the last position on {tables.settings.validation} sequences of every seed (thin), their "
-            "median, and what the strategies lose on the same sequences (dashed). Bottom: median distance to each "
-            "strategy with the range over seeds; shaded by the nearest one.",
-            tables["curves"],
-        )
+        titles = {k: f"k = {k}" for k in ks}
+        yield chart.figure(draw_phases(chart, by_k, titles, STRATEGIES), tables["curves"])
         yield self._encoding(tables)
         yield self._mechanism_figure(tables)
 

@@ -16,19 +16,17 @@ from krogh.experiments.chains.common import (
     FEWEST_SEEDS,
     SMOKE,
     ChainSettings,
-    draw_distances,
-    draw_losses,
-    shade_phases,
+    draw_phases,
+    left_to_go,
+    phase_measures,
     share_where,
 )
 from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, groups, need, setting
 from krogh.lab.estimate import mean, median
 from krogh.lab.experiment import Measures
-from krogh.lab.phases import curve_table, phase_table
 from krogh.tasks.chains import MarkovChains
 
 STRATEGIES = ("uniform", "unigram", "bigram")
-CURVES = ("loss", *(f"{kind}_{name}" for kind in ("distance", "baseline") for name in STRATEGIES))
 
 
 @dataclass(frozen=True)
@@ -62,11 +60,7 @@ class Symbols(Experiment[Settings]):
             yield from sweep(settings.trial(task), seed=range(settings.seeds), label={"t": length})
 
     def measure(self, results: Results[Settings]) -> Measures:
-        scale = float(results.settings.batch_size)
-        return {
-            "phases": phase_table(results.table, "unigram", "bigram", labels=("t",), scale=scale),
-            "curves": curve_table(results.table, CURVES, labels=("t",), scale=scale),
-        }
+        return phase_measures(results, "t", STRATEGIES)
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         by_length, (short, *_, long) = groups(tables["phases"], "t"), tables.settings.lengths
@@ -80,11 +74,10 @@ class Symbols(Experiment[Settings]):
             at_least=0.5,
             source_value="the same phases",
         )
-        left = (rows["final_loss"] - rows["baseline_bigram"]) / (rows["baseline_unigram"] - rows["baseline_bigram"])
         say(
             "final",
             f"t = {long}: in the end the loss is below the midpoint between unigram and bigram.",
-            median(left.to_numpy(), sample=sample),
+            left_to_go(rows, "unigram", "bigram", sample),
             "median of (loss − bigram's)/(unigram's − bigram's)",
             below=0.5,
             source_value="close to the bigram line",
@@ -126,15 +119,5 @@ class Symbols(Experiment[Settings]):
             height=6.0,
             sharex="col",
         )
-        for length in lengths:
-            panel = chart.panel(title=f"t = {length}", y="KL(truth ‖ network), nats")
-            draw_losses(panel, by_length[length], STRATEGIES)
-        for length in lengths:
-            panel = chart.panel(x="training sequences", y="KL(strategy ‖ network), nats", log="y")
-            draw_distances(panel, by_length[length], STRATEGIES)
-            shade_phases(panel, by_length[length], STRATEGIES)
-        yield chart.figure(
-            "Top: loss of every seed, their median and what the strategies lose. Bottom: median distances with the "
-            "range over seeds, shaded by the nearest strategy.",
-            tables["curves"],
-        )
+        titles = {length: f"t = {length}" for length in lengths}
+        yield chart.figure(draw_phases(chart, by_length, titles, STRATEGIES), tables["curves"])

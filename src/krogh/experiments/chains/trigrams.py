@@ -16,19 +16,16 @@ from krogh.experiments.chains.common import (
     FEWEST_SEEDS,
     SMOKE,
     ChainSettings,
-    draw_distances,
-    draw_losses,
-    shade_phases,
+    draw_phases,
+    left_to_go,
+    phase_measures,
     share_where,
 )
 from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, groups, need, setting
-from krogh.lab.estimate import median
 from krogh.lab.experiment import Measures
-from krogh.lab.phases import curve_table, phase_table
 
 STRATEGIES = ("uniform", "unigram", "bigram", "trigram")
 STAGES = ("unigram", "bigram", "trigram")
-CURVES = ("loss", *(f"{kind}_{name}" for kind in ("distance", "baseline") for name in STRATEGIES))
 
 
 @dataclass(frozen=True)
@@ -67,11 +64,7 @@ class Trigrams(Experiment[Settings]):
             yield from sweep(trial, seed=range(settings.seeds), label={"heads": heads})
 
     def measure(self, results: Results[Settings]) -> Measures:
-        scale = float(results.settings.batch_size)
-        return {
-            "phases": phase_table(results.table, "bigram", "trigram", labels=("heads",), scale=scale),
-            "curves": curve_table(results.table, CURVES, labels=("heads",), scale=scale),
-        }
+        return phase_measures(results, "heads", STRATEGIES)
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         for heads, rows in groups(tables["phases"], "heads").items():
@@ -81,8 +74,7 @@ class Trigrams(Experiment[Settings]):
                 f"{heads} head{'s' if heads > 1 else ''}: ",
                 needs=[need(len(rows), FEWEST_SEEDS, "seeds")],
             )
-            between = rows["baseline_bigram"] - rows["baseline_trigram"]
-            left = median(((rows["final_loss"] - rows["baseline_trigram"]) / between).to_numpy(), sample=sample)
+            left = left_to_go(rows, "bigram", "trigram", sample)
             statistic = "median of (loss − trigram's)/(bigram's − trigram's)"
             if heads == 1:
                 about(
@@ -132,15 +124,5 @@ class Trigrams(Experiment[Settings]):
             height=6.0,
             sharex="col",
         )
-        for number in heads:
-            panel = chart.panel(title=f"{number} head{'s' if number > 1 else ''}", y="KL(truth ‖ network), nats")
-            draw_losses(panel, by_heads[number], STRATEGIES)
-        for number in heads:
-            panel = chart.panel(x="training sequences", y="KL(strategy ‖ network), nats", log="y")
-            draw_distances(panel, by_heads[number], STRATEGIES)
-            shade_phases(panel, by_heads[number], STRATEGIES)
-        yield chart.figure(
-            "Top: loss of every seed, their median and what the strategies lose. Bottom: median distances with the "
-            "range over seeds, shaded by the nearest strategy.",
-            tables["curves"],
-        )
+        titles = {number: f"{number} head{'s' if number > 1 else ''}" for number in heads}
+        yield chart.figure(draw_phases(chart, by_heads, titles, STRATEGIES), tables["curves"])

@@ -121,6 +121,7 @@ from krogh.training import (
     doublings as doublings,
 )
 from krogh.probes import (
+    AttentionScores as AttentionScores,
     BatchLoss as BatchLoss,
     Error as Error,
     FourierPower as FourierPower,
@@ -132,6 +133,7 @@ from krogh.probes import (
     NeuronEfficiency as NeuronEfficiency,
     NeuronShares as NeuronShares,
     Probe as Probe,
+    StrategyDistances as StrategyDistances,
     SupportWeight as SupportWeight,
     probe as probe,
 )

@@ -44,7 +44,7 @@ class Plateau(Experiment[Settings]):
             length=40,
             steps=1_600,
             look_every=80,
-            seeds=6,
+            seeds=8,
             validation=300,
             spreads=(0.05, 0.25),
             rates=(5e-4, 2e-3),

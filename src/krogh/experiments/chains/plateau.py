@@ -110,7 +110,7 @@ class Plateau(Experiment[Settings]):
         chart = self.chart("plateau", "Sequences until the transition")
         panel = chart.panel(
             x="standard deviation of the initial weights", y="training sequences until the drop", log="xy",
-            xticks=settings.spreads,
+            xticks=settings.spreads, ylim=(settings.look_every * settings.batch_size / 2, 1.5 * horizon),
         )  # fmt: skip
         for chosen, curve in curves(tables["phases"], by="rate", x="spread", y="transition", horizon=horizon).items():
             panel.curve(curve, f"rate {chosen:g}", key="legend")

@@ -132,8 +132,12 @@ class Simplicity(Experiment[Settings]):
             )
         for name in ("unigram", "bigram"):
             panel.reference(float(seen[f"baseline_{name}"].mean()), name)  # type: ignore[arg-type]
+        settings, first = tables.settings, tables.settings.look_every * tables.settings.batch_size
         times = chart.panel(
-            x="share p of doubly stochastic sequences", y="doubly stochastic sequences until the drop", log="y"
+            x="share p of doubly stochastic sequences",
+            y="doubly stochastic sequences until the drop",
+            log="y",
+            ylim=(settings.shares[0] * first / 2, 1.5 * settings.steps * settings.batch_size),
         )
         times.curve(_medians(tables["phases"], "useful", tables.settings), "loss", key="legend")
         times.curve(_medians(tables["phases"], "useful_formed", tables.settings), "previous token", key="legend")

@@ -56,8 +56,8 @@ test-gpu: setup
 smoke: export XLA_FLAGS = $(QUICKLY)
 smoke: setup
 	rm -rf $(SMOKE)
-	$(BIN)/krogh run 'a*' --scale smoke --out $(SMOKE) & first=$$!; \
-	$(BIN)/krogh run '[!a]*' --scale smoke --out $(SMOKE) && wait $$first
+	$(BIN)/krogh run '[a-e]*' --scale smoke --out $(SMOKE) & first=$$!; \
+	$(BIN)/krogh run '[!a-e]*' --scale smoke --out $(SMOKE) && wait $$first
 	$(BIN)/krogh report $(SMOKE)
 
 # The tests of the replay page need a browser; without one they are skipped, and say so.

@@ -25,6 +25,7 @@ A frequency is no logit: softmax(a·f) is nearest to the truth at a temperature 
 
 from __future__ import annotations
 
+import abc
 import itertools
 import math
 from collections.abc import Iterator
@@ -109,9 +110,9 @@ class Sequences(Oracle):
     def exhaustive(self) -> bool:
         return self.k**self.length <= LISTED
 
+    @abc.abstractmethod
     def expected(self, tokens: Symbols) -> Array:
         """The outputs [batch, length, k]."""
-        raise NotImplementedError
 
     def cases(self, seed: int) -> Iterator[tuple[Array, Array]]:
         if self.exhaustive:

@@ -141,8 +141,8 @@ class ChainPhases(Experiment[Settings]):
             )
             moved = rows.filter(pl.col("transition").is_finite())
             about(
-                "varies",
-                "seeds have the same curve and drop at different times.",
+                "time",
+                "the transition comes within a factor of ten of the source's number of sequences.",
                 median(rows["transition"].to_numpy(), lowest=0.0, sample=sample),
                 f"median number of sequences until the transition ({len(moved)} of {len(rows)} seeds; {_range(moved)})",
                 between=(0.1 * 92_000, 10 * 92_000),

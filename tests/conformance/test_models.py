@@ -305,13 +305,22 @@ LEAKING = {
 
 
 quickly = jax.jit(lambda model, params, x: model.predict(params, x), compiler_options=QUICK)
+in_training = jax.jit(lambda model, params, x: model.forward(params, x, jnp.uint32(1)), compiler_options=QUICK)
+last = jax.jit(lambda model, params, x: model.predict_last(params, x), compiler_options=QUICK)
 
 
-def looks_ahead(model: Model, task: Task) -> bool:
-    """Whether a prediction changes by a single bit when later positions do; what is changed must show at its place."""
-    params, random, shape = some_params(model, task), np.random.default_rng(2), (4, *task.input_shape)
+def sequences(task: Task) -> np.ndarray:
+    """Four inputs of the task's shape: symbols or real tokens."""
+    random, shape = np.random.default_rng(2), (4, *task.input_shape)
     symbols = isinstance(task, ClassificationTask)
-    x = random.integers(0, task.classes, shape, np.int32) if symbols else random.normal(size=shape).astype(np.float32)
+    return (
+        random.integers(0, task.classes, shape, np.int32) if symbols else random.normal(size=shape).astype(np.float32)
+    )
+
+
+def looks_ahead(model: Model, task: Task, quickly=quickly) -> bool:
+    """Whether a prediction changes by a single bit when later positions do; what is changed must show at its place."""
+    params, x, symbols = some_params(model, task), sequences(task), isinstance(task, ClassificationTask)
     out, ahead = np.asarray(quickly(model, params, x)), False
     for place in range(x.shape[1]):
         changed = x.copy()
@@ -327,6 +336,15 @@ def test_a_causal_model_does_not_know_the_future(name):
     model, task = CAUSAL[name]
     model.check(task)
     assert model.causal and not looks_ahead(model, task)
+    if type(model).forward is not Model.forward:
+        assert not looks_ahead(model, task, in_training)
+
+
+@pytest.mark.parametrize("name", CAUSAL)
+def test_the_last_prediction_is_the_last_of_all(name):
+    model, task = CAUSAL[name]
+    params, x = some_params(model, task), sequences(task)
+    assert close(last(model, params, x), quickly(model, params, x)[:, -1:])
 
 
 class Unmasked(CausalTransformer):
@@ -338,6 +356,7 @@ class Unmasked(CausalTransformer):
 
 def test_the_law_of_causality_fails_without_a_mask():
     assert Unmasked(dimension=6).causal and looks_ahead(Unmasked(dimension=6), CHAINS)
+    assert looks_ahead(Unmasked(dimension=6, layers=1), CHAINS, in_training)
 
 
 @pytest.mark.parametrize("name", LEAKING)

@@ -231,6 +231,17 @@ def test_a_strategy_is_at_no_distance_from_itself_and_apart_from_the_others(task
         assert all(distances[other].max() > 1e-3 for other in said if other != name)
 
 
+def test_what_is_judged_at_the_last_position_reads_no_other(task):
+    if not task.judged_last:
+        pytest.skip("judged at every position, or there is but one")
+    drawn = batch(task, KEY, 16)
+    prediction = np.random.default_rng(0).normal(size=(*drawn.y.shape, task.classes)).astype(np.float32)
+    assert np.array_equal(task.judge(prediction, drawn), task.judge(prediction[:, -1:], drawn))
+    for strategy in task.strategies().values():
+        own = strategy(drawn.x)
+        assert np.array_equal(task.distance(own, prediction), task.distance(own, prediction[:, -1:]))
+
+
 def test_test_examples_look_like_training_examples(task):
     drawn, judged = batch(task, KEY, 16), task.decode(task.test(KEY, 16))
     assert jax.tree.map(jnp.shape, drawn) == jax.tree.map(jnp.shape, judged)

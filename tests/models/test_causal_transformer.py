@@ -166,6 +166,47 @@ def _instead(given, found):
     return given
 
 
+class EveryPair(CausalTransformer):
+    """Whose first layer is never had by counting."""
+
+    def _counts(self, params, x):
+        return False
+
+
+@pytest.mark.parametrize("fields", [{}, {"heads": 2}, {"positions": "none"}, {"norm": True, "layers": 1, "mlp": True}])
+@pytest.mark.parametrize("factor", [1.0, 3.0])
+def test_counting_pairs_of_symbols_is_attending_to_every_position(fields, factor):
+    task, x = MarkovChains(k=2, length=9), some_x(5, 9, 2)
+    model, other = (kind(dimension=4, **fields) for kind in (CausalTransformer, EveryPair))
+    params = {name: factor * leaf for name, leaf in random_params(task, model).items()}
+    shapes = jax.tree.map(jnp.asarray, params)
+    assert model._counts(shapes, x) and not model._counts(shapes, x[:, :3])
+
+    @partial(jax.jit, compiler_options=QUICK)
+    def both(model, params, x):
+        return jax.value_and_grad(lambda params: jnp.mean(jnp.sin(model.forward(params, x, jnp.uint32(0)))))(params)
+
+    with jax.enable_x64(True):
+        (value, slopes), (expected, wanted) = (both(one, params, x) for one in (model, other))
+    np.testing.assert_allclose(value, expected, rtol=1e-10)
+    for name, slope in slopes.items():
+        np.testing.assert_allclose(slope, wanted[name], rtol=1e-7, atol=1e-9 * np.abs(wanted[name]).max())
+
+
+def test_counting_says_nothing_rather_than_something_wrong():
+    """A late symbol that its score brings back: float32 has lost its count."""
+    x = np.array([[1, 0, 0, 0, 0, 0]], np.int32)
+    model = CausalTransformer(dimension=2, layers=1)
+    params = jax.tree.map(np.array, model.init(KEY, MarkovChains(k=2, length=6)))
+    params |= {"E": np.eye(2, dtype=np.float32), "Q": 200 * np.eye(2, dtype=np.float32)[None]}
+    params |= {"K": np.array([[[0, 0], [10, 0]]], np.float32), "v": np.zeros((1, 6, 2), np.float32)}
+    params["v"][0, 0, 0] = 9.0  # the token itself, but the other symbol more than that
+    assert attention(model, params, x)[0, 0, 0, -1, 0] > 0.99
+    assert np.isfinite(predict(model, params, x)).all() and np.isnan(forward(model, params, x, np.uint32(0))).any()
+    params["K"] = np.zeros_like(params["K"])
+    np.testing.assert_allclose(forward(model, params, x, np.uint32(0)), predict(model, params, x), atol=1e-6)
+
+
 def test_large_scores_stay_finite():
     model, x = VARIANTS["everything"], some_x()
     params = random_params(TASK, model, np.float32)

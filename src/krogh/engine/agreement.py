@@ -51,7 +51,7 @@ from krogh.engine.program import start
 from krogh.engine.round import Constants, group_size, train_round
 from krogh.engine.trial import DATA, Trial
 from krogh.errors import require
-from krogh.models.base import Learner, Parameters
+from krogh.models.base import Learner, Parameters, predict_judged
 
 LEVEL = 0.01
 SLACK = 4.0
@@ -220,7 +220,7 @@ class _Predictions:
 
 
 def _predict(trial: Trial, params: Parameters, raw: Any) -> Any:
-    return trial.model.predict(params, trial.task.decode(raw).x)
+    return predict_judged(trial.model, trial.task, params, trial.task.decode(raw).x)
 
 
 def _compare_predictions(bench: Bench, lane: Lane, sets: dict[str, Weights], exactly: _Predictions) -> Found:

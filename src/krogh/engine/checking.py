@@ -20,7 +20,7 @@ from jaxtyping import Array, Bool, Float
 
 from krogh.engine.round import GROUP, RUNNING, Constants, State, for_some, frozen, group_size, over_block
 from krogh.engine.trial import DATA, VALIDATION, Trial
-from krogh.models.base import Parameters
+from krogh.models.base import Parameters, predict_judged
 from krogh.tasks.base import Raw
 from krogh.training.stopping import EXACT, SURE_PREFIX
 
@@ -35,7 +35,7 @@ STANDARD_ERRORS = 6.0
 def errors(trial: Trial, params: Parameters, raw: Raw) -> Float[Array, " size"]:
     """The error of each of the raw examples."""
     examples = trial.task.decode(raw)
-    return trial.task.judge(trial.model.predict(params, examples.x), examples)
+    return trial.task.judge(predict_judged(trial.model, trial.task, params, examples.x), examples)
 
 
 def whole_sample(trial: Trial) -> tuple[Raw, Bool[Array, "slices width"]]:
@@ -72,11 +72,11 @@ def check_predictions(trials: Trial, params: Parameters, block: int, kept: int) 
     group = group_size(block)
 
     def of_prefix(trial: Trial, params: Parameters) -> Array:
-        return trial.model.predict(params, trial.task.decode(prefix_of(trial)).x)
+        return predict_judged(trial.model, trial.task, params, trial.task.decode(prefix_of(trial)).x)
 
     def of_sample(trial: Trial, params: Parameters) -> Array:
         raw = whole_sample(trial)[0]
-        return jax.lax.map(lambda part: trial.model.predict(params, trial.task.decode(part).x), raw)
+        return jax.lax.map(lambda part: predict_judged(trial.model, trial.task, params, trial.task.decode(part).x), raw)
 
     some = jax.tree.map(lambda leaf: leaf[:group], (trials, params))
     both = over_block(block)(of_prefix)(trials, params), over_block(group)(of_sample)(*some)

@@ -148,10 +148,7 @@ def train_round(trial: Trial, constants: Constants, state: State) -> Trained:
 
         def objective(moving: Parameters) -> Float[Array, ""]:
             params = moving | fixed
-            if trial.model.noisy:
-                prediction = trial.model.forward(params, x, mixed(noise ^ mixed(number.astype(jnp.uint32))))
-            else:
-                prediction = trial.model.predict(params, x)
+            prediction = trial.model.forward(params, x, mixed(noise ^ mixed(number.astype(jnp.uint32))))
             losses = loss(prediction, y)
             each = jnp.mean(losses, axis=tuple(range(1, losses.ndim))) if losses.ndim > 1 else losses
             value = jnp.mean(each) if weight is None else jnp.sum(each * weight)

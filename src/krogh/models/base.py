@@ -34,6 +34,10 @@ class Model(Value):
         """Predictions for a batch of inputs: one number per example, one per position of a sequence, or one logit per
         class."""
 
+    def predict_last(self, params: Parameters, x: Num[AnyArray, "batch length ..."]) -> Float[Array, "batch 1 ..."]:
+        """The prediction at the last position alone, of a model that has one per position; some have it for less."""
+        return self.predict(params, x)[:, -1:]
+
     @property
     def noisy(self) -> bool:
         """Whether predictions are random while training (dropout)."""
@@ -56,7 +60,8 @@ class Model(Value):
     def forward(
         self, params: Parameters, x: Num[AnyArray, "batch ..."], noise: UInt32[Array, ""]
     ) -> Float[Array, "batch ..."]:
-        """Predictions while training; `noise` is a fresh word for every step of a noisy model."""
+        """Predictions while training: the same up to rounding, unless the model is noisy; then `noise` is a fresh word
+        for every step."""
         return self.predict(params, x)
 
     @abc.abstractmethod
@@ -91,6 +96,11 @@ class Learner(Model):
 
     def predict(self, params: Parameters, x: Num[AnyArray, "batch ..."]) -> Float[Array, "batch ..."]:
         raise KroghError(f"{type(self).__name__} predicts by what its fit returns, and not from parameters")
+
+
+def predict_judged(model: Model, task: Task, params: Parameters, x: Num[AnyArray, "batch ..."]) -> Array:
+    """What a task judges of a model's predictions: those at the last position where it reads no others, else all."""
+    return model.predict_last(params, x) if task.judged_last else model.predict(params, x)
 
 
 def model(name: str) -> Any:

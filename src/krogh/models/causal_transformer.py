@@ -20,7 +20,9 @@ has norms, W_O ~ N(0, 0.01²) and all else from N(0, 0.02²), as the code publis
 1, shifts and biases at 0.
 
 The relative scores of a batch are one product per position with v laid out by (i, j); no array has the axes batch, i, j
-and d together. Layers are few and written out one after the other.
+and d together. The first layer sees symbols and distances alone, so what it mixes can be had by counting: in training,
+where there are fewer pairs of symbols than positions, no array of it has the axes batch, i and j either. Layers are few
+and written out one after the other.
 """
 
 from __future__ import annotations
@@ -37,13 +39,14 @@ from jaxtyping import Array, Float, Num, PRNGKeyArray, UInt32
 
 from krogh.errors import KroghError, require, require_integer, unknown
 from krogh.models.base import Model, Parameters, model
-from krogh.models.parts import check_rate, embedded, kept, lagged, nearest_divisor, normed, require_tokens
+from krogh.models.parts import as_vectors, check_rate, embedded, kept, lagged, nearest_divisor, normed, require_tokens
 from krogh.tasks.base import Task
 from krogh.tasks.chains import MarkovChains
 from krogh.values import AnyArray, data, plain, structure, traced
 
 POSITIONS = ("relative", "absolute", "none")
 PAPER_SPREAD, PAPER_OUTPUT_SPREAD = 0.02, 0.01
+GAP = 80.0  # e^-80 is above the smallest normal number of float32
 EMBEDDING, ATTENTION, RELATIVE, MIXED, HIDDEN = range(5)
 
 Stream = Float[Array, "batch length d"]
@@ -152,10 +155,15 @@ class CausalTransformer(Model):
     def predict(self, params: Parameters, x: Num[AnyArray, "batch length"]) -> Float[Array, "batch length k"]:
         return self._run(params, x)[0]
 
+    def predict_last(self, params: Parameters, x: Num[AnyArray, "batch length"]) -> Float[Array, "batch 1 k"]:
+        return self._run(params, x, asked=slice(-1, None))[0]
+
     def forward(
         self, params: Parameters, x: Num[AnyArray, "batch length"], noise: UInt32[Array, ""]
     ) -> Float[Array, "batch length k"]:
-        return self._run(params, x, noise if self.noisy else None)[0]
+        if self.noisy:
+            return self._run(params, x, noise)[0]
+        return self._run(params, x, counting=self._counts(params, x))[0]
 
     def scores(self, params: Parameters, x: Num[AnyArray, "batch length"]) -> Scores:
         """The scores A of every layer and head, queries in rows; -∞ where a position would look ahead."""
@@ -202,25 +210,33 @@ class CausalTransformer(Model):
         x: Num[AnyArray, "batch length"],
         noise: UInt32[Array, ""] | None = None,
         changes: Mapping[int, Change] | None = None,
-    ) -> tuple[Float[Array, "batch length k"], list[tuple[Array, Array]]]:
-        """Logits, and the scores and attention weights of every layer."""
+        counting: bool = False,
+        asked: slice = slice(None),
+    ) -> tuple[Float[Array, "batch asked k"], list[tuple[Array, Array]]]:
+        """Logits at the positions that are asked for, all or the last ones, and the scores and attention weights of
+        every layer that does not count."""
         z = embedded(x, params["E"])
         if self.positions == "absolute":
             z = z + params["p"][None, : x.shape[1], :]
         z = self._dropped(z, noise, EMBEDDING, 0)
         seen = []
         for layer in range(self.layers):
-            read = self._normed(params, "1", layer, z)
-            scores = self._scores(params, read, layer, noise)
-            # A softmax whose sum divides what is mixed and not the weights: there are length/a times as many of these.
-            raised = jnp.exp(scores - jax.lax.stop_gradient(jnp.max(scores, axis=-1, keepdims=True)))
-            total = jnp.sum(raised, axis=-1, keepdims=True)
-            seen.append((scores, raised / total))
-            if changes is not None and layer in changes:
-                raised, total = changes[layer](raised / total), jnp.ones_like(total)
-            raised = self._dropped(raised, noise, ATTENTION, layer)
-            mixed = jnp.einsum("bhij,bhja->bhia", raised, self._heads(read @ params["V"][layer])) / total
-            mixed = mixed.swapaxes(1, 2).reshape(z.shape)
+            here = asked if layer == self.layers - 1 else slice(None)
+            if layer == 0 and counting:
+                mixed = self._mixed_by_counting(params, x)
+            else:
+                read = self._normed(params, "1", layer, z)
+                scores = self._scores(params, read, layer, noise, here)
+                # A softmax whose sum divides what is mixed, not the weights: there are length/a times as many of these.
+                raised = jnp.exp(scores - jax.lax.stop_gradient(jnp.max(scores, axis=-1, keepdims=True)))
+                total = jnp.sum(raised, axis=-1, keepdims=True)
+                seen.append((scores, raised / total))
+                if changes is not None and layer in changes:
+                    raised, total = changes[layer](raised / total), jnp.ones_like(total)
+                raised = self._dropped(raised, noise, ATTENTION, layer)
+                mixed = jnp.einsum("bhij,bhja->bhia", raised, self._heads(read @ params["V"][layer])) / total
+                z = z[:, here]
+                mixed = mixed.swapaxes(1, 2).reshape(z.shape)
             if self.output:
                 mixed = mixed @ params["O"][layer]
             z = z + self._dropped(mixed, noise, MIXED, layer)
@@ -230,21 +246,55 @@ class CausalTransformer(Model):
                 z = z + self._dropped(added, noise, HIDDEN, layer)
         return self._normed(params, "3", None, z) @ params["P"], seen
 
+    def _counts(self, params: Parameters, x: Num[AnyArray, "batch length"]) -> bool:
+        """Whether the first layer is had by counting pairs of symbols, which are fewer than positions."""
+        return self.positions != "absolute" and params["E"].shape[0] ** 2 <= x.shape[1]
+
+    def _mixed_by_counting(self, params: Parameters, x: Num[AnyArray, "batch length"]) -> Stream:
+        """What the first layer mixes. It reads E[x], so A_ij = p(x_i, x_j) + r(x_i, i-j), and by symbols s and c
+
+            C_i(s, c)          = Σ_{j ≤ i: x_j = c} exp r(s, i-j)
+            Σ_j exp(A_ij) u_j  = Σ_c exp p(x_i, c) C_i(x_i, c) e_c W_V
+
+        r counts from its largest over j. A symbol that comes e^GAP times too late for float32 is left out; if p could
+        make up for that (no network is trained with such scores) the answer is NaN rather than wrong.
+        """
+        length, scale = x.shape[1], 1 / math.sqrt(self.dimension // self.heads)
+        read = self._normed(params, "1", 0, params["E"])
+        query, key, value = (
+            self._by_head(read @ matrix) for matrix in (scale * params["Q"][0], params["K"][0], params["V"][0])
+        )
+        r = jnp.zeros((length, *query.shape[:2]), query.dtype)
+        if self.positions == "relative":
+            r = jnp.einsum("lha,sha->lsh", self._by_head(params["v"][0][:length]), query)
+        far = self._masked(lagged(r).transpose(2, 3, 0, 1))
+        raised = jnp.exp(far - jax.lax.stop_gradient(jnp.max(far, axis=-1, keepdims=True)))
+        symbols = as_vectors(x, query.shape[0], query.dtype)
+        counts = jnp.einsum("bis,bishc->bihc", symbols, jnp.einsum("shij,bjc->bishc", raised, symbols))
+        pairs = jnp.einsum("sha,cha->hsc", query, key)
+        lost = (jnp.ptp(r) > GAP) & (jnp.ptp(pairs) > GAP / 4)
+        seen = counts > math.exp(-GAP)
+        p = jnp.einsum("bis,hsc->bihc", symbols, jnp.where(lost, jnp.nan, pairs))
+        most = jnp.max(jnp.where(seen, p + jnp.log(jnp.where(seen, counts, 1.0)), -jnp.inf), axis=-1, keepdims=True)
+        share = jnp.where(seen, counts, 0.0) * jnp.exp(jnp.where(seen, p - jax.lax.stop_gradient(most), 0.0))
+        mixed = jnp.einsum("bihc,cha->biha", share, value) / jnp.sum(share, axis=-1, keepdims=True)
+        return mixed.reshape(*x.shape, self.dimension)
+
     def _scores(
-        self, params: Parameters, read: Stream, layer: int, noise: UInt32[Array, ""] | None
-    ) -> Float[Array, "batch heads length length"]:
+        self, params: Parameters, read: Stream, layer: int, noise: UInt32[Array, ""] | None, asked: slice
+    ) -> Float[Array, "batch heads asked length"]:
         length, scale = read.shape[1], 1 / math.sqrt(self.dimension // self.heads)
-        query = self._heads(read @ (scale * params["Q"][layer]))
+        query = self._heads(read[:, asked] @ (scale * params["Q"][layer]))
         scores = jnp.einsum("bhia,bhja->bhij", query, self._heads(read @ params["K"][layer]))
         if self.positions == "relative":
             vectors = self._dropped(params["v"][layer], noise, RELATIVE, layer)
-            by_place = self._by_head(lagged(vectors[:length]))
+            by_place = self._by_head(lagged(vectors[:length])[asked])
             scores = scores + jnp.einsum("bhia,ijha->bhij", query, by_place)
         return self._masked(scores)
 
-    def _masked(self, scores: Float[Array, "batch heads length length"]) -> Float[Array, "batch heads length length"]:
-        """-∞ wherever a position would look ahead."""
-        seen = np.tri(scores.shape[-1], dtype=bool)
+    def _masked(self, scores: Float[Array, "batch heads asked length"]) -> Float[Array, "batch heads asked length"]:
+        """-∞ wherever a position would look ahead; the last positions ask."""
+        seen = np.tri(scores.shape[-1], dtype=bool)[-scores.shape[-2] :]
         return jnp.where(seen[None, None], scores, -jnp.inf)
 
     def _heads(self, rows: Stream) -> Float[Array, "batch heads length a"]:

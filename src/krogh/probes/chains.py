@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from krogh.errors import require
-from krogh.models.base import Model
+from krogh.models.base import Model, predict_judged
 from krogh.models.causal_transformer import CausalTransformer
 from krogh.models.minimal_induction import MinimalInduction
 from krogh.probes.base import Moment, Probe, probe
@@ -131,7 +131,8 @@ class PartLosses(Probe):
         for place, prior in enumerate(PARTS.values()):
             part = replaced(replaced(moment.task, "prior", prior()), "judged", None)
             examples = part.batch(jax.random.key(place), self.size)
-            losses.append(jnp.mean(part.judge(moment.model.predict(moment.params, examples.x), examples)))
+            prediction = predict_judged(moment.model, part, moment.params, examples.x)
+            losses.append(jnp.mean(part.judge(prediction, examples)))
         return jnp.stack(losses)
 
     def check(self, task: Task, model: Model) -> None:

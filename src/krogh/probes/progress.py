@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from krogh.errors import KroghError, require
-from krogh.models.base import Model
+from krogh.models.base import Model, predict_judged
 from krogh.models.parts import symbols_of
 from krogh.models.two_layer import PowerNetwork
 from krogh.probes.base import Moment, Probe, probe
@@ -31,7 +31,7 @@ class Error(Probe):
         return ("error",)
 
     def measure(self, moment: Moment) -> Float[Array, " 1"]:
-        prediction = moment.model.predict(moment.params, moment.validation.x)
+        prediction = predict_judged(moment.model, moment.task, moment.params, moment.validation.x)
         return jnp.mean(moment.task.judge(prediction, moment.validation))[None]
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from krogh.errors import require
-from krogh.models.base import Model
+from krogh.models.base import Model, predict_judged
 from krogh.probes.base import Moment, Probe, probe
 from krogh.tasks.base import Task
 
@@ -26,7 +26,7 @@ class StrategyDistances(Probe):
 
     def measure(self, moment: Moment) -> Float[Array, " columns"]:
         task, seen = moment.task, moment.validation
-        prediction = moment.model.predict(moment.params, seen.x)
+        prediction = predict_judged(moment.model, task, moment.params, seen.x)
         said = [strategy(seen.x) for strategy in task.strategies().values()]
         distances = [jnp.mean(task.distance(one, prediction)) for one in said]
         baselines = [jnp.mean(task.judge_strategy(one, seen)) for one in said]

@@ -89,6 +89,11 @@ class Task(Value):
         return False
 
     @property
+    def judged_last(self) -> bool:
+        """Whether `judge` and `distance` read the prediction at the last position alone, of one at every position."""
+        return False
+
+    @property
     def regression(self) -> bool:
         """Whether an example's error is a distance (squared, or another of any size) and not a mistake (in [0, 1])."""
         return False

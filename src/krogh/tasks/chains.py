@@ -610,6 +610,10 @@ class MarkovChains(ClassificationTask):
         return True
 
     @property
+    def judged_last(self) -> bool:
+        return True
+
+    @property
     def causal(self) -> bool:
         return True
 

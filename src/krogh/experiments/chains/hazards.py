@@ -45,14 +45,20 @@ class LeakingTransformer(CausalTransformer):
     def causal(self) -> bool:
         return False
 
-    def _scores(self, params: Parameters, read: Array, layer: int, noise: UInt32[Array, ""] | None) -> Array:
+    def _counts(self, params: Parameters, x: Array) -> bool:
+        return False
+
+    def _scores(
+        self, params: Parameters, read: Array, layer: int, noise: UInt32[Array, ""] | None, asked: slice
+    ) -> Array:
         if layer > 0:
-            return super()._scores(params, read, layer, noise)
+            return super()._scores(params, read, layer, noise, asked)
         length, scale = read.shape[1], 1 / math.sqrt(self.dimension // self.heads)
         query = self._by_head(scale * (read @ params["Q"][layer]))
         scores = jnp.einsum("biha,bjha->bhij", query, self._by_head(read @ params["K"][layer]))
         back = (np.arange(length)[:, None] - np.arange(length)[None, :]) % length
-        return scores + jnp.einsum("biha,ijha->bhij", query, self._by_head(params["v"][layer][back]))
+        scores = scores + jnp.einsum("biha,ijha->bhij", query, self._by_head(params["v"][layer][back]))
+        return scores[:, :, asked]
 
 
 class UnguardedChains(MarkovChains):

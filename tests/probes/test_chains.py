@@ -17,6 +17,7 @@ from krogh.probes import Moment
 from krogh.probes.chains import (
     PARTS,
     AttentionScores,
+    BayesDistance,
     MinimalWeights,
     PartLosses,
     PositionalEncoding,
@@ -27,6 +28,7 @@ from krogh.probes.chains import (
 from krogh.probes.strategies import StrategyDistances
 from krogh.tasks import Parity
 from krogh.tasks.chains import DoublyStochastic, MarkovChains, Unigram
+from krogh.theory.chains.bayes import bayes_prediction
 
 
 def moment(task, model, params, size=40, seed=0):
@@ -107,6 +109,24 @@ def test_the_encoding_is_the_first_layers_and_adds_up(drawn):
     assert found["even_odd"] == pytest.approx(v[3:10:2].mean() - v[2:10:2].mean(), rel=1e-3)
 
 
+@pytest.mark.slow
+def test_the_exact_predictor_is_the_one_of_theory(drawn):
+    probe = BayesDistance(size=40, samples=4000)
+    found = np.asarray(jax.jit(lambda tokens: probe.predictor(drawn.task, tokens))(drawn.validation.x))
+    known = bayes_prediction(np.asarray(drawn.validation.x), 3)
+    off = np.abs(found - known.mean) / known.error
+    assert off.max() < 6 and np.sqrt(np.mean(off**2)) < 2, "two estimates with the same error"
+    bigram = np.asarray(drawn.task.strategies()["bigram"](drawn.validation.x))
+    assert (np.abs(bigram - known.mean) / known.error).max() > 10, "the first token says something"
+    seen = measured(probe, drawn)
+    logits = np.asarray(jax.jit(drawn.model.predict)(drawn.params, drawn.validation.x), np.float64)[:, -1]
+    said = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    truth = np.asarray(drawn.task.true_rows(drawn.validation), np.float64)
+    assert seen["distance_bayes"] == pytest.approx(np.mean(np.sum(found * (np.log(found) - said), axis=1)), abs=1e-5)
+    own = np.mean(np.sum(truth * (np.log(truth) - np.log(found)), axis=1))
+    assert seen["baseline_bayes"] == pytest.approx(own, abs=1e-5)
+
+
 def test_minimal_weights_are_read_off_w_and_v():
     W = jnp.asarray([[4.0, 1.0], [3.0, 6.0]])
     v = jnp.asarray([2.0, 5.0, 1.0, 3.0, 1.0, 2.0, 1.0, 2.0, 7.0])
@@ -136,6 +156,8 @@ def test_probes_refuse_what_they_cannot_read():
         (PositionalEncoding(), (task, CausalTransformer(dimension=8, positions="absolute"))),
         (MinimalWeights(), (task, network)),
         (PartLosses(), (MarkovChains(2, 8, order=3), network)),
+        (BayesDistance(), (MarkovChains(2, 8, start="uniform"), network)),
+        (BayesDistance(), (MarkovChains(2, 8, Unigram()), network)),
     ):
         with pytest.raises(KroghError):
             probe.check(*given)

@@ -6,7 +6,7 @@ weights, in NumPy; `views` show them at a moment of training, for `krogh replay`
 """
 
 from krogh.probes.base import Moment, Probe, probe
-from krogh.probes.chains import AttentionScores, MinimalWeights, PartLosses, PositionalEncoding
+from krogh.probes.chains import AttentionScores, BayesDistance, MinimalWeights, PartLosses, PositionalEncoding
 from krogh.probes.margins import Margin, NeuronEfficiency
 from krogh.probes.progress import BatchLoss, Error, Movement, SupportMovement, SupportWeight, TrainingError
 from krogh.probes.spectra import FourierPower, IrrepPower, NeuronCounts, NeuronShares, frequency_kernels
@@ -15,6 +15,7 @@ from krogh.probes.strategies import StrategyDistances
 __all__ = [
     "AttentionScores",
     "BatchLoss",
+    "BayesDistance",
     "Error",
     "FourierPower",
     "IrrepPower",

@@ -22,7 +22,7 @@ from krogh.models.causal_transformer import CausalTransformer
 from krogh.models.minimal_induction import MinimalInduction
 from krogh.probes.base import Moment, Probe, probe
 from krogh.tasks.base import Task
-from krogh.tasks.chains import DirichletRows, DoublyStochastic, MarkovChains, Unigram
+from krogh.tasks.chains import DirichletRows, DoublyStochastic, MarkovChains, Unigram, gram_counts, stationary
 from krogh.values import replaced, structure
 
 LAST = 10  # J of the even-odd index
@@ -109,6 +109,48 @@ class MinimalWeights(Probe):
     def check(self, task: Task, model: Model) -> None:
         require(isinstance(model, MinimalInduction), f"minimal-weights needs 'minimal-induction'; got {model.kind!r}")
         require(task.input_shape[0] >= 4, f"the even-odd index needs length 4; got length {task.input_shape[0]}")
+
+
+@probe("bayes-distance")
+class BayesDistance(Probe):
+    """KL(exact predictor ‖ network) at the last position, and what the exact predictor itself loses.
+
+    The exact predictor of a chain that starts stationary weighs each chain of the bigram's posterior by π_{x_1}(P)
+    (Remark 8.1): E[π_{x_1}(P) P_{x_t}] / E π_{x_1}(P), here over `samples` draws of P for each of `size` validation
+    sequences, the same draws at every look. The bigram strategy is the same without the weights.
+    """
+
+    size: int = structure(default=64)
+    samples: int = structure(default=256)
+
+    def columns(self, task: Task) -> tuple[str, ...]:
+        return ("distance_bayes", "baseline_bayes")
+
+    def measure(self, moment: Moment) -> Float[Array, " 2"]:
+        task, seen = moment.task, jax.tree.map(lambda leaf: leaf[: self.size], moment.validation)
+        said = self.predictor(task, seen.x)
+        prediction = predict_judged(moment.model, task, moment.params, seen.x)
+        return jnp.stack([jnp.mean(task.distance(said, prediction)), jnp.mean(task.judge_strategy(said, seen))])
+
+    def predictor(self, task: Task, tokens: Int[Array, "batch t"]) -> Float[Array, "batch k"]:
+        """The law of the next token."""
+        assert isinstance(task, MarkovChains)
+        k = task.k
+        posterior = gram_counts(tokens, k, 2) + jnp.asarray(task.prior.pseudocounts(k), jnp.float32)[None, None, :]
+        drawn = jax.random.gamma(jax.random.key(0), posterior[:, None], (len(tokens), self.samples, k, k))
+        P = drawn / jnp.sum(drawn, axis=-1, keepdims=True)
+        first, last = (jax.nn.one_hot(tokens[:, place], k) for place in (0, -1))
+        weight = jnp.einsum("bsi,bi->bs", stationary(P), first)
+        mean = jnp.einsum("bs,bsij,bi->bj", weight, P, last)
+        return mean / jnp.sum(mean, axis=-1, keepdims=True)
+
+    def check(self, task: Task, model: Model) -> None:
+        chains = isinstance(task, MarkovChains) and task.order == 2 and task.start == "stationary"
+        known = chains and isinstance(task.prior, DirichletRows) and isinstance(task.judged, DirichletRows | None)
+        require(
+            known,
+            f"bayes-distance needs 'markov-chains' of order 2 with Dirichlet rows and a stationary start; got {task!r}",
+        )
 
 
 PARTS = {"dirichlet": DirichletRows, "unigram": Unigram, "doubly_stochastic": DoublyStochastic}

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from planted import verdicts
 
+from krogh.engine import Trial, run_cohort, sweep
 from krogh.errors import KroghError
 from krogh.experiments.chains import attention, hazards, parts, phases, steps
 from krogh.experiments.chains.architectures import Architectures
@@ -26,8 +27,12 @@ from krogh.experiments.chains.symbols import Symbols
 from krogh.experiments.chains.trigrams import Trigrams
 from krogh.lab import Tables
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
+from krogh.models import CausalTransformer
+from krogh.probes import StrategyDistances
 from krogh.registry import EXPERIMENTS
+from krogh.tasks import MarkovChains
 from krogh.theory.chains.curriculum import limit_positions
+from krogh.training import Adam, Online, Stopping, Training
 
 SEEDS = 20
 BASE = {"uniform": 0.28, "unigram": 0.17, "bigram": 0.03, "trigram": 0.01}
@@ -296,3 +301,17 @@ def test_bands_around_the_same_seeds():
     (band,) = hazards._bands(table).iter_rows(named=True)
     assert band["range"] == 7.0 and band["deviation"] == pytest.approx(2 * np.std(np.arange(8), ddof=1))
     assert band["interval"] == 7.0 and jnp.isfinite(band["interval"])  # eight seeds: from the least to the largest
+
+
+@pytest.mark.slow
+def test_a_network_with_dropout_learns():
+    """The one variant of the appendix that no experiment trains."""
+    task, model = MarkovChains(2, 12), CausalTransformer.paper(dimension=8, dropout=0.1)
+    stopping = Stopping(budget=400, error=0.0, check_every=100, validation=256, early=False)
+    training = Training(Adam(5e-3), Online(64), stopping, "cross-entropy")
+    trial = Trial(task, model, training, probes=(StrategyDistances(),), probe_every=100)
+    (finished,) = run_cohort(sweep(trial, seed=range(2))[0])
+    for curve in finished.curves:
+        rows = dict(zip(trial.curve_columns(), curve[: len(trial.scheduled_steps())].T, strict=True))
+        gained = (rows["baseline_uniform"] - rows["loss"]) / (rows["baseline_uniform"] - rows["baseline_bigram"])
+        assert abs(gained[0]) < 0.1 and gained[-1] > 0.5, gained

@@ -258,6 +258,22 @@ def test_ratios_of_what_was_not_reached_are_bounded_from_one_side():
     assert math.isnan(both.value) and (both.low, both.high) == (0.0, INF)
 
 
+@pytest.mark.parametrize(
+    ("above", "below", "ends"),
+    [
+        ((INF, INF), (INF, INF), (0.0, INF)),
+        ((10.0, INF), (INF, INF), (0.0, INF)),
+        ((10.0, 20.0), (INF, INF), (0.0, 0.0)),
+        ((0.0, 0.0), (5.0, INF), (0.0, 0.0)),
+        ((-INF, -INF), (INF, INF), (-INF, 0.0)),
+    ],
+)
+def test_of_two_times_that_never_came_neither_is_the_shorter(above, below, ends):
+    a, b = (Estimate(math.nan, *(np.full(3, end) for end in given)) for given in (above, below))
+    found = a / b
+    assert (set(found.least), set(found.most)) == ({ends[0]}, {ends[1]})
+
+
 def test_a_denominator_on_either_side_of_zero_says_nothing():
     found = exact(1.0) / held(-1.0, 2.0)
     assert (found.low, found.high) == (-INF, INF)

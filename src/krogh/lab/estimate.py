@@ -226,7 +226,11 @@ def _quotient(a: Estimate, b: Estimate) -> tuple[Floats, Floats]:
     below, above = np.where(high == 0, -math.inf, 1 / high), np.where(low == 0, math.inf, 1 / low)
     either = ((low < 0) & (high > 0)) | ((low == 0) & (high == 0))
     inverse = np.where(either, -math.inf, below), np.where(either, math.inf, above)
-    return _product(a, Estimate(math.nan, *inverse))
+    least, most = _product(a, Estimate(math.nan, *inverse))
+    # Nothing is known of a quotient of two that are beyond all bounds (0·∞ is 0 only where the 0 is one).
+    falls = ((a.least == -math.inf) & (high == math.inf)) | ((a.most == math.inf) & (low == -math.inf))
+    rises = ((a.most == math.inf) & (high == math.inf)) | ((a.least == -math.inf) & (low == -math.inf))
+    return np.where(falls, -math.inf, least), np.where(rises, math.inf, most)
 
 
 def log(estimate: Estimate) -> Estimate:

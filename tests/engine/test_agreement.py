@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import equinox as eqx
 import jax
@@ -86,6 +87,29 @@ def test_the_check_of_the_program_itself_is_looked_at():
         weights = {name: agreement._cycled(leaf, bench.size.slots) for name, leaf in weights.items()}
         found = agreement._compare_counts(bench, exactly, weights)
     assert max(found)[0] > agreement.SLACK and "a check" in max(found)[1]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "whole", "wrong"), [(False, 3, True), (True, 3, False), (True, 0, True)], ids=["xla", "kernel", "fault"]
+)
+def test_a_kernel_that_ends_a_count_has_not_given_up_on_a_prefix(monkeypatch, kernel, whole, wrong):
+    """Its trials have no error until they pass: no mistake among the first examples may be followed by some."""
+    trial = networks()["two-layer"]
+    size = Plan(2, 1, resident=kernel)
+    bench = dataclasses.replace(stand_in(trial, 0, 2, FLOAT32), size=size)
+    states = SimpleNamespace(
+        params={"W": jnp.zeros((2, 1))}, error=jnp.full(2, jnp.nan), status=jnp.zeros(2, jnp.int32)
+    )
+    lane = SimpleNamespace(states=states, place=lambda weights: None, advance=lambda rounds: None)
+    monkeypatch.setattr(agreement, "_lane", lambda bench: lane)
+    prefix = (None, None)
+    exactly = SimpleNamespace(
+        trial=lambda slot: bench.cohort[slot],
+        slices=lambda slot: ([], prefix),
+        mistakes=lambda slot, own, parts: (0.0, 0.0 if parts == [prefix] else float(whole)),
+    )
+    found = agreement._compare_counts(bench, exactly, {})
+    assert len(found) == 2 and all((share > agreement.SLACK) == wrong for share, _ in found)
 
 
 @pytest.mark.slow

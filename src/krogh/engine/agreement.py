@@ -277,8 +277,13 @@ def _compare_counts(bench: Bench, exactly: _Predictions, weights: Weights) -> Fo
             text = f"a check counted {counted:.6g} mistakes on {size:,} examples, float64 {low:.6g} to {high:.6g}"
         elif reads_first and prefix is not None and status[slot] != DIVERGED:
             _, most = exactly.mistakes(slot, own, [prefix])
-            share = 2 * SLACK if most <= float(likely_errors(trial, stopping.prefix)) else 0.0
+            passed = most <= float(likely_errors(trial, stopping.prefix))
             text = f"a check gave a trial up that made {most:g} mistakes on the {stopping.prefix} examples read first"
+            if passed and bench.size.resident:  # the kernel ends a count that is too high, and then keeps none
+                _, most = exactly.mistakes(slot, own, slices)
+                passed = most <= float(allowed_errors(trial))
+                text = f"a check gave a trial up that made {most:g} mistakes on {size:,} examples"
+            share = 2 * SLACK if passed else 0.0
         else:
             continue
         found.append((_finite(share), f"{text}, trial {slot}"))

@@ -108,7 +108,7 @@ class PlannedStudy:
             self._write_trials(records)
             summary["measured"] = self._measure(records, before)
             if not self.cohorts:  # a study that trains nothing is what it measures
-                summary["seconds"] = round(time.perf_counter() - begun, 3)
+                summary |= {"seconds": round(time.perf_counter() - begun, 3), "finished": now()}
             return _conclude(self.experiment, Tables(self.settings, _tables(folder), self.scale), folder, summary)
 
     @property

@@ -145,8 +145,12 @@ class BayesDistance(Probe):
         return mean / jnp.sum(mean, axis=-1, keepdims=True)
 
     def check(self, task: Task, model: Model) -> None:
-        chains = isinstance(task, MarkovChains) and task.order == 2 and task.start == "stationary"
-        known = chains and isinstance(task.prior, DirichletRows) and isinstance(task.judged, DirichletRows | None)
+        known = (
+            isinstance(task, MarkovChains)
+            and (task.order, task.start) == (2, "stationary")
+            and isinstance(task.prior, DirichletRows)
+            and isinstance(task.judged, DirichletRows | None)
+        )
         require(
             known,
             f"bayes-distance needs 'markov-chains' of order 2 with Dirichlet rows and a stationary start; got {task!r}",

@@ -3,6 +3,7 @@
 automaton.py    `Automaton`, `from_table` (from lists), batches of words
 languages.py    `minimise`, `combine`, `shortest_word`, `distinguishing_word`; `asymmetry` and `count_table`
 regex.py        `from_regex`: a pattern as its least automaton
+monoids.py      `syntactic_monoid`: is a language star-free, solvable, a group's
 files.py        `load_automaton`, `parse_automaton`, `write_automaton`: automata as YAML
 """
 
@@ -16,11 +17,13 @@ from krogh.programs.automata.languages import (
     minimise,
     shortest_word,
 )
+from krogh.programs.automata.monoids import Monoid, syntactic_monoid
 from krogh.programs.automata.regex import from_regex
 
 __all__ = [
     "PADDING",
     "Automaton",
+    "Monoid",
     "asymmetry",
     "combine",
     "count_table",
@@ -32,6 +35,7 @@ __all__ = [
     "pad_words",
     "parse_automaton",
     "shortest_word",
+    "syntactic_monoid",
     "words_of_length",
     "write_automaton",
 ]

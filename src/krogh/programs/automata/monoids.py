@@ -8,8 +8,8 @@ product uv, are the syntactic monoid. The language is
                 counters modulo numbers (Barrington and Thérien 1988), and otherwise the language is hard for NC¹
     a group's   if the monoid itself is a group: every symbol permutes the states
 
-A group in a monoid has an idempotent e = ee for its unit; the largest one around e are the maps m whose powers come back
-to m and pass e on the way. They permute the image of e.
+A group in a monoid has an idempotent e = ee for its unit; the largest one around e are the maps m whose powers come
+back to m and pass e on the way. They permute the image of e.
 """
 
 from __future__ import annotations

@@ -10,45 +10,53 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from krogh.errors import KroghError
-from krogh.programs.automata import Automaton, from_regex, minimise, syntactic_monoid
+from krogh.programs.automata import LANGUAGES, Automaton, known_language, minimise, syntactic_monoid
 from krogh.programs.automata.monoids import generated, is_solvable
 
-# δ[q] = [on 0, on 1] and accepting states, start 0; size of the monoid, star-free (Bhattamishra, Ahuja, Goyal 2020).
+# Size of the monoid where it is known, and whether the language is star-free (Bhattamishra, Ahuja, Goyal 2020).
 KNOWN = {
-    "1*": ([[1, 0], [1, 1]], {0}, 2, True),
-    "(10)*": ([[2, 1], [0, 2], [2, 2]], {0}, 6, True),  # Brandt's monoid with a unit
-    "odd run of 1s, then of 0s": ([[0, 1], [3, 0], [3, 1], [2, 4], [4, 4]], {0, 1, 2}, None, False),
-    "no 000": ([[1, 0], [2, 0], [3, 0], [3, 3]], {0, 1, 2}, None, True),
-    "both even": ([[1, 2], [0, 3], [3, 0], [2, 1]], {0}, 4, False),
-    "modulo 3": ([[2, 1], [0, 2], [1, 0]], {0}, 3, False),
-    "0*1*0*1*": ([[0, 1], [2, 1], [2, 3], [4, 3], [4, 4]], {0, 1, 2, 3}, None, True),
-    "parity": ([[0, 1], [1, 0]], {1}, 2, False),
-    "brackets of depth 2": ([[1, 3], [2, 0], [3, 1], [3, 3]], {0}, None, True),
-    "(0101)*": ([[1, 4], [4, 2], [3, 4], [4, 0], [4, 4]], {0}, None, False),
-    "(00)*(11)*": ([[1, 2], [0, 4], [4, 3], [4, 2], [4, 4]], {0, 3}, None, False),
+    "tomita-1": (2, True),
+    "tomita-2": (6, True),  # Brandt's monoid with a unit
+    "tomita-3": (None, False),
+    "tomita-4": (None, True),
+    "tomita-5": (4, False),
+    "tomita-6": (3, False),
+    "tomita-7": (None, True),
+    "parity": (2, False),
+    "brackets-2": (None, True),
+    "brackets-3": (None, True),
+    "brackets-4": (None, True),
+    "(00)*": (2, False),
+    "(0101)*": (None, False),
+    "(00)*(11)*": (None, False),
 }
 
 
-def known(name: str) -> Automaton:
-    table, accepting, *_ = KNOWN[name]
-    return Automaton(name, ("0", "1"), np.array(table), 0, tuple(accepting))
+def test_all_languages_of_the_library_are_tried():
+    assert set(KNOWN) == set(LANGUAGES)
 
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_star_free_languages_are_those_of_the_literature(name):
-    *_, size, star_free = KNOWN[name]
-    monoid = syntactic_monoid(known(name))
+    size, star_free = KNOWN[name]
+    monoid = syntactic_monoid(known_language(name))
     assert monoid.group_free == star_free and monoid.solvable
     assert size is None or monoid.size == size
     assert bool(monoid.groups) != star_free
 
 
 def test_groups_are_groups_and_of_the_right_order():
-    assert {len(group) for group in syntactic_monoid(known("(0101)*")).groups} == {2}
-    assert [len(group) for group in syntactic_monoid(known("both even")).groups] == [4]
-    assert syntactic_monoid(known("both even")).is_group and syntactic_monoid(known("both even")).commutative
-    assert not syntactic_monoid(known("(10)*")).commutative and not syntactic_monoid(known("(10)*")).is_group
-    unary = syntactic_monoid(from_regex("(00)*"))
+    assert {len(group) for group in syntactic_monoid(known_language("(0101)*")).groups} == {2}
+    assert [len(group) for group in syntactic_monoid(known_language("tomita-5")).groups] == [4]
+    assert (
+        syntactic_monoid(known_language("tomita-5")).is_group
+        and syntactic_monoid(known_language("tomita-5")).commutative
+    )
+    assert (
+        not syntactic_monoid(known_language("tomita-2")).commutative
+        and not syntactic_monoid(known_language("tomita-2")).is_group
+    )
+    unary = syntactic_monoid(known_language("(00)*"))
     assert (unary.size, unary.group_free, unary.words) == (2, False, ("", "0"))
 
 

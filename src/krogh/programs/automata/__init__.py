@@ -4,6 +4,7 @@ automaton.py    `Automaton`, `from_table` (from lists), batches of words
 languages.py    `minimise`, `combine`, `shortest_word`, `distinguishing_word`; `asymmetry` and `count_table`
 regex.py        `from_regex`: a pattern as its least automaton
 monoids.py      `syntactic_monoid`: is a language star-free, solvable, a group's
+library.py      `known_language`: the fourteen languages of a table of a source, `brackets`
 files.py        `load_automaton`, `parse_automaton`, `write_automaton`: automata as YAML
 """
 
@@ -17,19 +18,23 @@ from krogh.programs.automata.languages import (
     minimise,
     shortest_word,
 )
+from krogh.programs.automata.library import LANGUAGES, brackets, known_language
 from krogh.programs.automata.monoids import Monoid, syntactic_monoid
 from krogh.programs.automata.regex import from_regex
 
 __all__ = [
+    "LANGUAGES",
     "PADDING",
     "Automaton",
     "Monoid",
     "asymmetry",
+    "brackets",
     "combine",
     "count_table",
     "distinguishing_word",
     "from_regex",
     "from_table",
+    "known_language",
     "load_automaton",
     "minimise",
     "pad_words",

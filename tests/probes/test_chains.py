@@ -27,7 +27,7 @@ from krogh.probes.chains import (
 )
 from krogh.probes.strategies import StrategyDistances
 from krogh.tasks import Parity
-from krogh.tasks.chains import DoublyStochastic, MarkovChains, Unigram
+from krogh.tasks.chains import DirichletRows, DoublyStochastic, MarkovChains, Unigram
 from krogh.theory.chains.bayes import bayes_prediction
 
 
@@ -158,6 +158,7 @@ def test_probes_refuse_what_they_cannot_read():
         (PartLosses(), (MarkovChains(2, 8, order=3), network)),
         (BayesDistance(), (MarkovChains(2, 8, start="uniform"), network)),
         (BayesDistance(), (MarkovChains(2, 8, Unigram()), network)),
+        (BayesDistance(), (MarkovChains(2, 8, judged=DirichletRows(2.0)), network)),
     ):
         with pytest.raises(KroghError):
             probe.check(*given)

@@ -149,12 +149,10 @@ class BayesDistance(Probe):
             isinstance(task, MarkovChains)
             and (task.order, task.start) == (2, "stationary")
             and isinstance(task.prior, DirichletRows)
-            and isinstance(task.judged, DirichletRows | None)
+            and task.judged is None
         )
-        require(
-            known,
-            f"bayes-distance needs 'markov-chains' of order 2 with Dirichlet rows and a stationary start; got {task!r}",
-        )
+        words = "'markov-chains' of order 2 with Dirichlet rows and a stationary start, judged on the same law"
+        require(known, f"bayes-distance needs {words}; got {task!r}")
 
 
 PARTS = {"dirichlet": DirichletRows, "unigram": Unigram, "doubly_stochastic": DoublyStochastic}

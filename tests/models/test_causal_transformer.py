@@ -190,7 +190,7 @@ def test_counting_pairs_of_symbols_is_attending_to_every_position(fields, factor
         (value, slopes), (expected, wanted) = (both(one, params, x) for one in (model, other))
     np.testing.assert_allclose(value, expected, rtol=1e-10)
     for name, slope in slopes.items():
-        np.testing.assert_allclose(slope, wanted[name], rtol=1e-7, atol=1e-9 * np.abs(wanted[name]).max())
+        np.testing.assert_allclose(slope, wanted[name], rtol=1e-9, atol=1e-11 * np.abs(wanted[name]).max())
 
 
 def test_counting_says_nothing_rather_than_something_wrong():

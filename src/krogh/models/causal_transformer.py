@@ -272,9 +272,9 @@ class CausalTransformer(Model):
         symbols = as_vectors(x, query.shape[0], query.dtype)
         counts = jnp.einsum("bis,bishc->bihc", symbols, jnp.einsum("shij,bjc->bishc", raised, symbols))
         pairs = jnp.einsum("sha,cha->hsc", query, key)
-        lost = (jnp.ptp(r) > GAP) & (jnp.ptp(pairs) > GAP / 4)
+        lost = (jnp.ptp(r, axis=0).T > GAP) & (jnp.ptp(pairs, axis=-1) > GAP / 4)  # by head and symbol
         seen = counts > math.exp(-GAP)
-        p = jnp.einsum("bis,hsc->bihc", symbols, jnp.where(lost, jnp.nan, pairs))
+        p = jnp.einsum("bis,hsc->bihc", symbols, jnp.where(lost[..., None], jnp.nan, pairs))
         most = jnp.max(jnp.where(seen, p + jnp.log(jnp.where(seen, counts, 1.0)), -jnp.inf), axis=-1, keepdims=True)
         share = jnp.where(seen, counts, 0.0) * jnp.exp(jnp.where(seen, p - jax.lax.stop_gradient(most), 0.0))
         mixed = jnp.einsum("bihc,cha->biha", share, value) / jnp.sum(share, axis=-1, keepdims=True)

@@ -202,6 +202,11 @@ def nearest_divisor(number: int, wanted: int) -> int:
     return min((d for d in range(1, number + 1) if number % d == 0), key=lambda d: abs(d - wanted))
 
 
+def labels_of(task: Task) -> tuple[int, ...]:
+    """The shape of one example's labels."""
+    return tuple(_shapes_of(task).y.shape[1:])
+
+
 def _answered_by_numbers(task: Task) -> bool:
     return getattr(task, "regression", False) and len(task.input_shape) == 2
 

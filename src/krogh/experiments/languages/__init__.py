@@ -1,0 +1,1 @@
+"""Regular languages: which of them recurrent networks and others learn, and whether algebra predicts it."""

@@ -1,0 +1,1 @@
+"""What recurrent networks learn: token sums, functions of the whole sequence, inversion; trained and executed."""

@@ -1,0 +1,1 @@
+"""What is known of learning recurrent networks by SGD before anything is trained."""

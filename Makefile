@@ -6,7 +6,10 @@ RUNS := runs/demo
 SMOKE := $(CURDIR)/runs/smoke
 export KROGH_CACHE ?= $(CURDIR)/.krogh_cache
 # Compiling is most of what short tests do, so the compiler is asked for little; the slow tests run what users run.
-QUICKLY := --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true
+QUICKLY = $(shell $(BIN)/python tests/quick_compiling.py)
+# Sources of experiments, those with most of them first.
+GROUPS = $(shell cd src/krogh/experiments && wc -l */*.py | sed -n 's:^ *\([0-9]*\) \([a-z]*\)/.*:\2 \1:p' \
+  | awk '{lines[$$1] += $$2} END {for (group in lines) print lines[group], group}' | sort -rn | cut -d ' ' -f 2)
 
 .PHONY: demo test test-slow test-gpu lint types imports unit smoke examples docs bench setup browser clean
 
@@ -40,9 +43,8 @@ imports: setup
 	$(BIN)/lint-imports
 
 # A file's tests share their fixtures and programs, so they go to one worker; all share compiled programs on disk.
-unit: export XLA_FLAGS = $(QUICKLY)
 unit: setup
-	KROGH_SMOKE=$(SMOKE) $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+	XLA_FLAGS="$(QUICKLY)" KROGH_SMOKE=$(SMOKE) $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-slow: setup
 	KROGH_SMOKE=$(wildcard $(SMOKE)) $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow
@@ -52,12 +54,11 @@ test-gpu: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[cuda]'
 	$(BIN)/pytest tests/gpu -m 'not nothing'
 
-# Every experiment at its smallest scale, one half of them on each core; the unit tests read what is left there.
-smoke: export XLA_FLAGS = $(QUICKLY)
+# Every experiment at its smallest scale, a source at a time on each core; the unit tests read what is left there.
 smoke: setup
 	rm -rf $(SMOKE)
-	$(BIN)/krogh run '[a-e]*' --scale smoke --out $(SMOKE) & first=$$!; \
-	$(BIN)/krogh run '[!a-e]*' --scale smoke --out $(SMOKE) && wait $$first
+	export XLA_FLAGS="$(QUICKLY)"; \
+	printf '%s/*\n' $(GROUPS) | xargs -P 2 -I {} $(BIN)/krogh run {} --scale smoke --out $(SMOKE)
 	$(BIN)/krogh report $(SMOKE)
 
 # The tests of the replay page need a browser; without one they are skipped, and say so.
@@ -77,6 +78,7 @@ examples: setup
 docs: setup
 	$(BIN)/python docs/include.py
 	$(BIN)/python docs/imports.py
+	$(BIN)/python docs/verdicts.py
 
 bench: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'

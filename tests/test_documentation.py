@@ -30,6 +30,37 @@ def test_the_page_on_extending_shows_the_code_of_the_examples():
     assert script("include").filled(page) == page, "run `make docs`"
 
 
+def test_the_readme_counts_the_verdicts_of_the_results():
+    page = (ROOT / "README.md").read_text()
+    assert script("verdicts").filled(page) == page, "run `make docs`"
+
+
+def test_verdicts_are_counted_by_scale_and_headings_are_none():
+    page = """# One
+
+    krogh run a/b --scale laptop
+
+    | claim | verdict |
+    | --- | --- |
+    | x | reproduced (≥ 1) |
+    | y | **not reproduced**, inconclusive |
+
+    At **paper scale**:
+
+    | claim | reproduced |
+    | --- | --- |
+    | reproduced | 3 |
+    | z | inconclusive: few |
+    """.replace("\n    |", "\n|")
+    counted = {
+        ("laptop", "reproduced"): 1,
+        ("laptop", "not reproduced"): 1,
+        ("laptop", "inconclusive"): 1,
+        ("paper", "inconclusive"): 1,
+    }
+    assert script("verdicts").verdicts(page) == counted
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_every_example_is_on_the_page_and_asserts_something(path):
     line = f"<!-- examples/{path.name} -->\n```python\n"

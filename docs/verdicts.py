@@ -1,6 +1,6 @@
 """Counts the verdicts on the pages of docs/results/ and puts the table into the README: `python docs/verdicts.py`.
 
-A verdict is a word in the last cell of a line of a table; its scale is the one that was last named above it. Tests say
+A verdict is a word in the column `verdict` of a table, or else in its last; its scale is the one that was last named above it. Tests say
 when the README's table is out of date.
 """
 
@@ -35,13 +35,15 @@ Counts = Counter[tuple[str, str]]
 def verdicts(page: str) -> Counts:
     """How often each verdict was given at each scale."""
     counts: Counts = Counter()
-    scale, lines = "laptop", page.splitlines()
+    scale, column, lines = "laptop", -1, page.splitlines()
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
         if line.startswith("|"):
-            heading = following.startswith("| --") or following.startswith("|--")
-            last = line.strip().strip("|").rsplit("|", 1)[-1].replace("*", "").lower()
-            if not heading:
-                counts.update((scale, word) for word in re.findall(r"not reproduced|reproduced|inconclusive", last))
+            cells = [cell.strip(" *").lower() for cell in line.strip().strip("|").split("|")]
+            if following.startswith("| --"):
+                column = cells.index("verdict") if "verdict" in cells else -1
+                continue
+            words = re.findall(r"not reproduced|reproduced|inconclusive", cells[column] if column < len(cells) else "")
+            counts.update((scale, word) for word in words)
         elif named := re.search(r"--scale (paper|laptop)|\b(paper|laptop) scale", line, re.IGNORECASE):
             scale = (named[1] or named[2]).lower()
     return counts

@@ -1,7 +1,7 @@
 """Counts the verdicts on the pages of docs/results/ and puts the table into the README: `python docs/verdicts.py`.
 
-A verdict is a word in the column `verdict` of a table, or else in its last; its scale is the one that was last named above it. Tests say
-when the README's table is out of date.
+A verdict is a word in the column `verdict` of a table, or else in its last; its scale is the one that was last named
+above it. Tests say when the README's table is out of date.
 """
 
 from __future__ import annotations

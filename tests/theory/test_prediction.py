@@ -23,7 +23,9 @@ def test_every_prediction_says_what_it_is_and_gives_json(name, prediction_settin
     assert isinstance(thing, Prediction) and thing.name == name
     assert (
         thing.summary.endswith(".")
-        and thing.source.startswith(("dissertation", "qSTR paper", "SM paper"))
+        and thing.source.startswith(
+            ("dissertation", "qSTR paper", "SM paper", "Can SGD learn RNNs", "Learning in RNNs")
+        )
         and thing.constants
     )
     given = prediction_settings[name]

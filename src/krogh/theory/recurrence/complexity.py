@@ -163,7 +163,9 @@ def _log_sum(log_term: Callable[[Array], Array], phi: Series, degree: int | None
         terms = log_term(index)
         added = _logsumexp(terms)
         if last is None and added == -math.inf:
-            lowest = max((float(block[block > -np.inf][-1]) for _, block in blocks if (block > -np.inf).any()), default=0)
+            lowest = max(
+                (float(block[block > -np.inf][-1]) for _, block in blocks if (block > -np.inf).any()), default=0
+            )
             require(
                 blocks and lowest < total + _NEGLIGIBLE,
                 f"the coefficients of {phi.name} are 0 from degree {start} on, or too small for a float, before their "

@@ -183,7 +183,7 @@ def _selector(eps: float, network: Network, concepts: Concepts, eps_x: float | N
 
 @prediction(
     "recurrence/good-shift",
-    source="Can SGD learn RNNs, Lemmas 5.2 and 5.4, Definition 5.3; the norm after Theorem 1's proof",
+    source="Can SGD learn RNNs, Lemmas 5.2 and 5.4, Definition 5.3, end of section 5.3",
     constants="O() hidden, taken as 1; C', C, eps_c and the range of eps_x explicit given C*",
 )
 def good_shift(eps: float, network: Network, concepts: Concepts, eps_x: float | None = None) -> dict[str, Any]:

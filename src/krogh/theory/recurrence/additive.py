@@ -1,9 +1,9 @@
 """What sums of functions of single tokens cannot do: F(w) = Σ_i α_i(w_i) on a single blip, on PARITY, on a square.
 
-On two bits with everything else fixed, α(a) + α'(b) takes values with F(0,0) + F(1,1) = F(0,1) + F(1,0). So an F above a
-threshold at both of (0,1), (1,0) and at or below it at both of (0,0), (1,1) does not exist. Source: *Learning and
-generalization in RNNs*, Theorem H.1 and appendix H; this is the first document's concept class (61). Accepting means F > 1/2;
-the source asks |F - 1| < 1/3 or |F| < 1/3, which is more, so that floors hold for both.
+On two bits with everything else fixed, α(a) + α'(b) takes values with F(0,0) + F(1,1) = F(0,1) + F(1,0). So an F above
+a threshold at both of (0,1), (1,0) and at or below it at both of (0,0), (1,1) does not exist. Source: *Learning and
+generalization in RNNs*, Theorem H.1 and appendix H; this is the first document's concept class (61). Accepting means F
+> 1/2; the source asks |F - 1| < 1/3 or |F| < 1/3, which is more, so that floors hold for both.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def single_blip_floor(length: int) -> dict[str, Any]:
 
         P(error) >= 1/4,  attained by F = 2 - #ones, wrong on the string of zeros alone;   best squared error = variance
 
-    For every q one of the four strings (a, b) is wrong. The law draws (q, a, b); uniform over the 2L distinct strings, F
-    errs with probability `distinct_error` = 1/(2L) only. The label is uncorrelated with every bit, so least squares
+    For every q one of the four strings (a, b) is wrong. The law draws (q, a, b); uniform over the 2L distinct strings,
+    F errs with probability `distinct_error` = 1/(2L) only. The label is uncorrelated with every bit, so least squares
     predicts 1/2 and explains nothing: `fvu` = 1, a mean square of 1/4.
     """
     strings, labels = blip_law(length)
@@ -70,9 +70,9 @@ def parity_floor(length: int) -> dict[str, Any]:
 
         correlation 0, so FVU = 1 for L >= 2;   0-1 error of an accepted half-space >= 1/2 - C(L-1, floor(L/2))/2^L
 
-    The source has the first line. The second is derived: up to flips of bits, F > 1/2 is an up-set; in a symmetric chain
-    its members alternate in parity, so only chains whose top has one parity count, C(L-1, floor(L/2)) of them at most.
-    A threshold on the number of ones attains it. The advantage over guessing falls like 1/sqrt(2πL).
+    The source has the first line. The second is derived: up to flips of bits, F > 1/2 is an up-set; in a symmetric
+    chain its members alternate in parity, so only chains whose top has one parity count, C(L-1, floor(L/2)) of them at
+    most. A threshold on the number of ones attains it. The advantage over guessing falls like 1/sqrt(2πL).
     """
     require_integer("length", length, 1)
     if length == 1:
@@ -91,8 +91,8 @@ def square_floor(
 
         4 Σ_{i<j} Var u_i Var u_j / Var((Σ u)²),   Var((Σ u)²) = 2V² + κ_4 + 4M κ_3 + 4M² V
 
-    with M, V, κ_3, κ_4 the sums of means, variances, third and fourth cumulants. What is left is 2 Σ_{i<j} of the products
-    of the centred u_i: all else in the square is a sum of functions of single ones.
+    with M, V, κ_3, κ_4 the sums of means, variances, third and fourth cumulants. What is left is 2 Σ_{i<j} of the
+    products of the centred u_i: all else in the square is a sum of functions of single ones.
     """
     v = np.asarray(variances, np.float64)
     given = [np.zeros_like(v) if part is None else np.asarray(part, np.float64) for part in (means, third_cumulants)]
@@ -104,7 +104,7 @@ def square_floor(
     square = 2 * total**2 + float(fourth.sum()) + 4 * mean * third + 4 * mean**2 * total
     if square <= 1e-12 * total**2:  # one sign: its square is constant
         return 0.0
-    return 2 * (total**2 - float(np.sum(v**2))) / square
+    return min(1.0, 2 * (total**2 - float(np.sum(v**2))) / square)
 
 
 def token_square_floor(block_norms: ArrayLike, dx: int) -> float:
@@ -127,7 +127,7 @@ def token_square_floor(block_norms: ArrayLike, dx: int) -> float:
 def square_target_floor(dx: int, block_norms: tuple[float, ...]) -> dict[str, Any]:
     """Share of the variance of <w, x>² that no sum of functions of single tokens explains.
 
-        4 Σ_{i<j} Var u_i Var u_j / Var((Σ u)²),   u_l = <w_l, x_l>,  tokens uniform on the unit sphere at last coordinate 1/2
+        4 Σ_{i<j} Var u_i Var u_j / Var((Σ u)²),   u_l = <w_l, x_l>,  tokens uniform, unit, last coordinate 1/2
 
     `block_norms` = ||w_l|| for l = 2..L-1, last coordinates 0. `equal` is the floor where so many norms are all
     equal; it tends to 1 as tokens become many.

@@ -3,18 +3,18 @@
     C_ε(φ,R) = Σ_i [ (C* R)^i + (√(ln(1/ε)/i) C* R)^i ] |c_i|       how wide a network must be; the second is 1 at i = 0
     C_s(φ,R) = C* Σ_i (i+1)^1.75 R^i |c_i|                          how many samples it needs
 
-with C* = 10^4 unless said otherwise. C_ε(sin, 1) is already e^9999, so everything here is a natural logarithm. A class of
-functions costs what its dearest member does. Sources: *Can SGD learn recurrent neural networks with provable
+with C* = 10^4 unless said otherwise. C_ε(sin, 1) is already e^9999, so everything here is a natural logarithm. A class
+of functions costs what its dearest member does. Sources: *Can SGD learn recurrent neural networks with provable
 generalization?*, section 2; *Learning and generalization in RNNs*, Definition 2.1.
 
-**Where a series without end is cut.** Terms are added in blocks of indices [n, 2n) until a block adds less than 1e-16 of
-the sum and its second half peaks no higher than its first. That is right wherever terms fall for good once they fall,
-which holds for every named function. Past 2^20 terms only the surroundings of the largest term are added, down to e^-45
-of it, on the understanding that terms (the larger ones of any eight in a row) rise to one peak and fall.
+**Where a series without end is cut.** Terms are added in blocks of indices [n, 2n) until a block adds less than 1e-16
+of the sum and its second half peaks no higher than its first. That is right wherever terms fall for good once they
+fall, which holds for every named function. Past 2^20 terms only the surroundings of the largest term are added, down to
+e^-45 of it, on the understanding that terms (the larger ones of any eight in a row) rise to one peak and fall.
 
-**Where it has no value.** Both need the series to converge: C_ε at C* R, C_s at R. The radius of tanh is π/2, so C_ε(tanh, R)
-is infinite from R = 1.6e-4 on. The sources (Example 2.1) then mean the Taylor polynomial of degree O(log 1/ε), which is
-within ε of φ for small arguments: `degree`.
+**Where it has no value.** Both need the series to converge: C_ε at C* R, C_s at R. The radius of tanh is π/2, so
+C_ε(tanh, R) is infinite from R = 1.6e-4 on. The sources (Example 2.1) then mean the Taylor polynomial of degree O(log
+1/ε), which is within ε of φ for small arguments: `degree`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ _DIRECT = 2**20
 _FARTHEST = 2**50
 """Indices beyond which a float no longer tells odd from even."""
 _RUN = np.arange(8.0)
-_POINTS = 2**15
+_MOST_TERMS = 2**22
+"""Most terms around a peak that are all added; in wider ones a run of eight stands for its neighbours."""
 
 
 def log_c_eps(phi: Phi, radius: float, eps: float, *, c_star: float = C_STAR, degree: int | None = None) -> float:
@@ -163,11 +164,10 @@ def _log_sum(log_term: Callable[[Array], Array], phi: Series, degree: int | None
         terms = log_term(index)
         added = _logsumexp(terms)
         if last is None and added == -math.inf:
-            lowest = max(
-                (float(block[block > -np.inf][-1]) for _, block in blocks if (block > -np.inf).any()), default=0
-            )
+            finite = [block[block > -np.inf] for _, block in blocks]
+            final = next((float(block[-1]) for block in reversed(finite) if len(block)), 0.0)
             require(
-                blocks and lowest < total + _NEGLIGIBLE,
+                final < total + _NEGLIGIBLE,
                 f"the coefficients of {phi.name} are 0 from degree {start} on, or too small for a float, before their "
                 f"terms are: give its Series a log_magnitude, or a degree (try degree={start - 1})",
             )
@@ -184,7 +184,7 @@ def _log_sum(log_term: Callable[[Array], Array], phi: Series, degree: int | None
 
 
 def _windowed(log_term: Callable[[Array], Array], phi: Series, last: int | None) -> _Sum:
-    """The same for terms that rise to one peak and fall: its surroundings only, and by runs of eight where it is wide."""
+    """The same for terms that rise to one peak and fall: its surroundings, by runs of eight where they are wide."""
     most = _FARTHEST if last is None else last - len(_RUN) + 1
 
     def height(start: float) -> float:
@@ -205,9 +205,11 @@ def _windowed(log_term: Callable[[Array], Array], phi: Series, last: int | None)
     floor = height(peak) + _DEEP
     left = _crossing(height, floor, peak, 0.0)
     right = _crossing(height, floor, peak, min(far, float(most)))
-    stride = max(1, math.floor((right - left) / (len(_RUN) * _POINTS)))
-    starts = math.floor(left) + len(_RUN) * stride * np.arange(math.ceil((right - left + 1) / (len(_RUN) * stride)))
-    index = (starts[:, None] + _RUN[None, :]).ravel()
+    span = right + len(_RUN) - left  # a place is the first of a run
+    stride = max(1, math.ceil(span / _MOST_TERMS))
+    cells = math.floor(left) + len(_RUN) * stride * np.arange(math.ceil(span / (len(_RUN) * stride)))
+    middle = len(_RUN) * (stride - 1) // 2
+    index = ((cells + middle)[:, None] + _RUN[None, :]).ravel()
     index = index[index <= (last if last is not None else math.inf)]
     found = _gathered(index, log_term(index))
     return _Sum(found.log + math.log(stride), found.mean)
@@ -267,9 +269,10 @@ def complexity_order(
         printed:   C_s(φ,R) <= C_eps(φ,R) <= C_s(φ,O(R)) poly(1/eps)
         repaired:  C_s(φ,R) <= 2^1.75 C_eps(φ,R) for C* >= 1.5^1.75;  C_eps(φ,R) <= C_s(φ,C* R) (1 + eps^(-1/(2e)))/C*
 
-    The printed lower half fails: for φ = z it asks 2^1.75 <= 1 + sqrt(ln(1/eps)), that is eps < 0.0038. Repaired, term by
-    term for φ(0) = 0: (i+1)^1.75 <= 2^1.75 C*^(i-1). The upper half: (ln(1/eps)/i)^(i/2) is largest at i = ln(1/eps)/e.
-    `ratio_lower` = C_s over what bounds it and `ratio_upper` = C_eps over what bounds it are at most 1 where it holds.
+    The printed lower half fails: for φ = z it asks 2^1.75 <= 1 + sqrt(ln(1/eps)), that is eps < 0.0038. Repaired, term
+    by term for φ(0) = 0: (i+1)^1.75 <= 2^1.75 C*^(i-1). The upper half: (ln(1/eps)/i)^(i/2) is largest at i =
+    ln(1/eps)/e. `ratio_lower` = C_s over what bounds it and `ratio_upper` = C_eps over what bounds it are at most 1
+    where it holds.
     """
     c_star = concepts.c_star
     log_eps, log_s = concepts.log_c_eps(radius, eps), concepts.log_c_s(radius)
@@ -301,9 +304,9 @@ def complexity_growth(eps: float, concepts: Concepts, radius: float = 1.0) -> di
 
         z^q: C_s ~ R^q, C_eps ~ R^q ln(1/eps)^(q/2) at most;  truncated to degree ln(1/eps): (1/eps)^O(ln R)
 
-    `exponent_*` = d ln C/d ln R is the mean degree of the sum's terms. `log_exponent` = d ln C_eps/d ln ln(1/eps), at most
-    q/2. `truncated` cuts every series off at degree ceil(ln(1/eps)), and `truncated_power` = ln C_eps/ln(1/eps) is the
-    power of 1/eps that the sources call O(log R): it is near ln(C* R). "O(1)" for sin, cos, exp means R = O(1).
+    `exponent_*` = d ln C/d ln R is the mean degree of the sum's terms. `log_exponent` = d ln C_eps/d ln ln(1/eps), at
+    most q/2. `truncated` cuts every series off at degree ceil(ln(1/eps)), and `truncated_power` = ln C_eps/ln(1/eps) is
+    the power of 1/eps that the sources call O(log R): it is near ln(C* R). "O(1)" for sin, cos, exp means R = O(1).
     """
     cut = math.ceil(-math.log(eps)) if 0 < eps < 1 else 1
     dearest = max(concepts.members, key=lambda phi: _c_eps(phi, radius, eps, concepts.c_star, concepts.degree).log)
@@ -332,9 +335,9 @@ def parity_complexity(length: int, eps: float = 0.01, c_star: float = 1.0, eps_x
 
         Φ(z) = (1 - cos(π sqrt(L) z))/2,   C_s(Φ,1) ~ (π sqrt L)^1.75 e^(π sqrt L)/4
 
-    The source calls cos a function of complexity O(1), which is so at R = O(1); weights of norm 1 make the sum of the bits
-    sqrt(L) <w, x>, and the factor enters Φ. Its theorem uses R = 1/eps_x, which multiplies the exponent again. Bits
-    as unit tokens ask for 2 sqrt((L-2)/3) in place of sqrt(L), the same growth.
+    The source calls cos a function of complexity O(1), which is so at R = O(1); weights of norm 1 make the sum of the
+    bits sqrt(L) <w, x>, and the factor enters Φ. Its theorem uses R = 1/eps_x, which multiplies the exponent again.
+    Bits as unit tokens ask for 2 sqrt((L-2)/3) in place of sqrt(L), the same growth.
     """
     check_counts(length=length)
     check_open("eps_x", eps_x, 0, 1 + 1e-12)

@@ -1,8 +1,9 @@
-"""What holds of a random ReLU Elman network: sizes, stability, near-linearity, and that its last state has all tokens in it.
+"""What holds of a random ReLU Elman network: sizes, stability, near-linearity, and all tokens in its last state.
 
-Lemmas of *Learning and generalization in RNNs*, appendices B to G, many of them restated from the first document's. Where
-both exist, an order of magnitude from a lemma stands beside what is exact at infinite width (`krogh.theory.recurrence.gram`)
-or measured. `krogh.theory.recurrence.scales` says what is taken for hidden constants and what happens outside a lemma's range.
+Lemmas of *Learning and generalization in RNNs*, appendices B to G, many of them restated from the first document's.
+Where both exist, an order of magnitude from a lemma stands beside what is exact at infinite width
+(`krogh.theory.recurrence.gram`) or measured. `krogh.theory.recurrence.scales` says what is taken for hidden constants
+and what happens outside a lemma's range.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _ROWS_POWER = 23
 def inversion(eps_x: float, network: Network) -> dict[str, Any]:
     """How well an explicit linear map of the last state gives back all tokens.
 
-        max error <= L^4 (rho^11 m^(-1/12) + rho^7 m^(-1/12) + rho^7 m^(-1/4) + rho^11 m^(-1/4)) + rho² L^(11/6) eps_x^(5/3)
+        max error <= L^4 (rho^11 m^(-1/12) + rho^7 m^(-1/12) + rho^7 m^(-1/4) + rho^11 m^(-1/4))
+                     + rho² L^(11/6) eps_x^(5/3)
 
     for eps_x < 1/L. `simplified` keeps rho^11 m^(-1/12) of the bracket. A token's size is eps_x: `relative` divides by
     it, without which a small eps_x looks good while nothing is recovered. `typical_rms` = sqrt(2L/m) is derived: it is
@@ -56,9 +58,9 @@ def single_step(network: Network, kappa: float = 6.0, zeta: float = 1 / 6, indep
 
         |v·[h,x] - u·h'| <= (rho^(5+k) m^(-1/12) + rho^(1+k) m^(-z/2) + rho^(1+k) m^(-1/4) + rho^(5+k) m^(-1/4)) ||v||
 
-    u = [W,A] v. k = `kappa`, z = `zeta` say how stable v is when rows of W and A are drawn anew: (6, 1/6) for the rows of
-    the decoder. For v `independent` of W and A the term with z is absent (the source writes (0, 0), with which it would
-    not vanish) and k is 0. Needs m >= rho^46.
+    u = [W,A] v. k = `kappa`, z = `zeta` say how stable v is when rows of W and A are drawn anew: (6, 1/6) for the rows
+    of the decoder. For v `independent` of W and A the term with z is absent (the source writes (0, 0), with which it
+    would not vanish) and k is 0. Needs m >= rho^46.
     """
     check_not_negative(kappa=kappa)
     check_open("zeta", zeta, 0, 1)
@@ -116,10 +118,10 @@ def initial_state(
         gains of D W ... D W over n steps (1 ± 1/(100L))^n, its norm <= L³;
         ||W h||_inf, entries of W D W ... D A <= rho/sqrt(m);  u·W D W ... D W v <= sqrt(s) rho/sqrt(m), u s-sparse
 
-    l = `position` (the last unless given). Printed: norm sqrt(2 + (l-2) eps_x²) at all l, distance sqrt(L) eps_x. Repaired:
-    sqrt(1 + (l-1) eps_x²) before the last position, where x_L adds 1; and the distance at infinite width, which tends
-    to sqrt(2(l-1)) eps_x before the last position, beyond the printed one for l > L/2 + 1. `flip_share` is exact at
-    infinite width and linear in eps_x, so the lemma's 2/3 is not sharp. Gains are those of all l steps.
+    l = `position` (the last unless given). Printed: norm sqrt(2 + (l-2) eps_x²) at all l, distance sqrt(L) eps_x.
+    Repaired: sqrt(1 + (l-1) eps_x²) before the last position, where x_L adds 1; and the distance at infinite width,
+    which tends to sqrt(2(l-1)) eps_x before the last position, beyond the printed one for l > L/2 + 1. `flip_share` is
+    exact at infinite width and linear in eps_x, so the lemma's 2/3 is not sharp. Gains are those of all l steps.
     """
     check_eps_x(eps_x, network, "Lemma B.1")
     length, last = network.length, network.length
@@ -220,11 +222,12 @@ def linearisation(movement: float, network: Network, direction: float = 1.0) -> 
     """How far a network that has moved is from its first-order expansion.
 
         ||W'||_2, ||A'||_2 <= Delta/sqrt(m):   error <= rho^7 Delta^(4/3) m^(-1/6)
-        the linear map at the moved point, on ||W~||_2, ||A~||_2 <= omega/sqrt(m): changed by <= omega rho^6 Delta^(1/3) m^(-1/6)
+        the linear map at the moved point, on ||W~||_2, ||A~||_2 <= omega/sqrt(m):
+            changed by <= omega rho^6 Delta^(1/3) m^(-1/6)
         ||h'|| <= rho^6 Delta/sqrt(m);   flips <= rho^4 Delta^(2/3) m^(2/3);   ||Back'|| <= rho^6 Delta^(1/3) m^(1/3)
 
-    Delta = `movement` = sqrt(m) times the norm of the shift, omega = `direction`. But for a probability exp(-Ω(rho)), for Delta
-    between varrho^-100 and varrho^100.
+    Delta = `movement` = sqrt(m) times the norm of the shift, omega = `direction`. But for a probability exp(-Ω(rho)),
+    for Delta between varrho^-100 and varrho^100.
     """
     check_positive(movement=movement, direction=direction)
     log_delta, log_rho, log_m = math.log(movement), network.log_rho, network.log_width

@@ -1,15 +1,15 @@
 """What the lemmas on recurrent networks are written in: ρ, ϱ, orders of magnitude in logarithms, the range of ε_x.
 
-    ρ = 100 L d ln m                                   L = `length`, d = `outputs`, m = `width`
-    ϱ = 100 L d p C ln m / ε                           C = C_ε(Φ, √L) for sums over tokens, C_ε(Φ, 1/ε_x) for whole sequences
+    ρ = 100 L d ln m                   L = `length`, d = `outputs`, m = `width`
+    ϱ = 100 L d p C ln m / ε           C = C_ε(Φ, √L) for sums over tokens, C_ε(Φ, 1/ε_x) for whole sequences
 
-ρ is in the thousands for the smallest network, and bounds have powers like ρ^11 m^(-1/12), so that none says anything about
-its value at a width that exists: only exponents are of use. Constants that the sources hide in O(), Ω(), Θ() are taken as 1,
-polynomials that they do not give as a power of their argument, `power`.
+ρ is in the thousands for the smallest network, and bounds have powers like ρ^11 m^(-1/12), so that none says anything
+about its value at a width that exists: only exponents are of use. Constants that the sources hide in O(), Ω(), Θ() are
+taken as 1, polynomials that they do not give as a power of their argument, `power`.
 
 **Outside a theorem's range.** An ε_x that a theorem does not allow is refused, with the condition and its value: it is
-chosen freely. What a theorem asks of width or samples (m ≥ ρ^46) no network fulfils, and is reported beside the numbers:
-`log_width_needed`, `wide_enough`. So is ε below a bound with hidden polynomials.
+chosen freely. What a theorem asks of width or samples (m ≥ ρ^46) no network fulfils, and is reported beside the
+numbers: `log_width_needed`, `wide_enough`. So is ε below a bound with hidden polynomials.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def check_power(power: float) -> None:
 def scales(eps: float, network: Network, concepts: Concepts, eps_x: float | None = None) -> dict[str, Any]:
     """The two numbers in which bounds on recurrent networks are written, rho and varrho.
 
-        rho = 100 L d ln m;   varrho = rho p C_eps(Φ,R)/eps,  R = sqrt(L) for sums over tokens, 1/eps_x for whole sequences
+        rho = 100 L d ln m;   varrho = rho p C_eps(Φ,R)/eps,  R = sqrt(L) for sums, 1/eps_x for whole sequences
 
     Bounds hold but for a probability of exp(-Ω(rho²)), `log_failure_order` = -rho².
     """

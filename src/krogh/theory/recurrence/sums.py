@@ -1,9 +1,9 @@
 """Theorem 1: SGD on the recurrent matrix learns sums of smooth functions of single tokens.
 
-The target at position j is Σ_{i<j} Σ_{r≤p} Φ_{i→j,r}(⟨w*_{i→j,r}, x*_i⟩), of complexity C = C_ε(Φ, √L). Near its start the network is
-linear in the shift W' of its matrix, and one explicit shift W^> is nearly the target; SGD does as well as that shift.
-Source: *Can SGD learn recurrent neural networks with provable generalization?*, sections 4 and 5. `krogh.theory.recurrence.scales`
-says what is taken for hidden constants and what happens outside a theorem's range.
+The target at position j is Σ_{i<j} Σ_{r≤p} Φ_{i→j,r}(⟨w*_{i→j,r}, x*_i⟩), of complexity C = C_ε(Φ, √L). Near its start
+the network is linear in the shift W' of its matrix, and one explicit shift W^> is nearly the target; SGD does as well
+as that shift. Source: *Can SGD learn recurrent neural networks with provable generalization?*, sections 4 and 5.
+`krogh.theory.recurrence.scales` says what is taken for hidden constants and what happens outside a theorem's range.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def sums_guarantee(
         E (1/T) Σ_t risk(W_t) <= OPT + eps  for  m >= poly(C, 1/eps),  N >= poly(C, 1/eps, ln m),
         eps < 1/(poly(L,d) p C_s(Φ, O(sqrt L)))
 
-    Of the average over iterates, not of the last one. The width enters the samples only as ln m. An example is seen once
-    per step, so the sample complexity is min(N, T).
+    Of the average over iterates, not of the last one. The width enters the samples only as ln m. An example is seen
+    once per step, so the sample complexity is min(N, T).
     """
     check_power(power)
     require_integer("samples", samples, 1)
@@ -92,13 +92,14 @@ def sums_guarantee(
     constants="polynomials hidden: poly(x) is taken as x^'power'; the factor in the exponent O(log 1/eps) as 1",
 )
 def sums_size(eps: float, network: Network, concepts: Concepts, power: float = 1.0) -> dict[str, Any]:
-    """Width and samples for sums of functions of tokens: polynomial for polynomials, nearly so for sin, tanh and the like.
+    """Width and samples for sums of functions of tokens: polynomial for polynomials, nearly so for sin and tanh.
 
         Φ of constant degree:  m = (L d p/eps)^power,  min(N,T) = p² (L d ln m)^power/eps²
         Φ with a good Taylor series:  C = L^O(log 1/eps)
 
-    `polynomial`: whether all functions are polynomials, so that the first line is theirs. `log_complexity` is ln C_eps(Φ, sqrt L)
-    with series cut off at degree ceil(ln(1/eps)), and `log_complexity_order` = ln(1/eps) ln L the second line's.
+    `polynomial`: whether all functions are polynomials, so that the first line is theirs. `log_complexity` is ln
+    C_eps(Φ, sqrt L) with series cut off at degree ceil(ln(1/eps)), and `log_complexity_order` = ln(1/eps) ln L the
+    second line's.
     """
     check_power(power)
     check_open("eps", eps, 0, 1)
@@ -129,9 +130,9 @@ def off_target(gamma: float, eps: float, concepts: Concepts, sigma: float = 1.0)
 
         |E[1{<a,x> + gamma n >= 0} H(a)] - Φ(0)| <= eps + C' ln(gamma sigma)/(gamma sigma),   C' = C_eps(Φ, sigma)
 
-    n ~ N(0, sigma²), |H| <= C'; at gamma = 1 the expectation is Φ(<w*,x>) within eps. So the leakage falls like 1/gamma, up
-    to a logarithm. Needs sigma >= 0.1, gamma > 1 and eps < 1/C_s(Φ, O(sigma)); `eps_small_enough` reports the last, with
-    O(sigma) as sigma. The logarithm means nothing where gamma sigma <= 1.
+    n ~ N(0, sigma²), |H| <= C'; at gamma = 1 the expectation is Φ(<w*,x>) within eps. So the leakage falls like
+    1/gamma, up to a logarithm. Needs sigma >= 0.1, gamma > 1 and eps < 1/C_s(Φ, O(sigma)); `eps_small_enough` reports
+    the last, with O(sigma) as sigma. The logarithm means nothing where gamma sigma <= 1.
     """
     check_open("gamma", gamma, 1)
     at_least = is_number(sigma) and LEAST_NOISE <= sigma < math.inf
@@ -192,8 +193,8 @@ def good_shift(eps: float, network: Network, concepts: Concepts, eps_x: float | 
         |f - F*| <= p rho^11 (eps + C_s(Φ,1) eps_x^(1/3) + C m^-0.05),   ||W^>||_F <= p rho^3 C/sqrt(m)
         C = 4C'²/(eps eps_x),   C' = C_eps(Φ, sqrt L),   eps_c = eps eps_x/(4C'),   eps_x < 1/(rho^4 C')
 
-    `eps_x` is half of what is allowed unless given. `log_norm_times_root_width` = ln(sqrt(m) ||W^>||) depends on the width
-    through rho alone. `eps_small_enough`: eps < 1/C_s(Φ, O(sqrt L)), with O() as 1.
+    `eps_x` is half of what is allowed unless given. `log_norm_times_root_width` = ln(sqrt(m) ||W^>||) depends on the
+    width through rho alone. `eps_small_enough`: eps < 1/C_s(Φ, O(sqrt L)), with O() as 1.
     """
     s = _selector(eps, network, concepts, eps_x)
     front = math.log(concepts.terms) + 11 * network.log_rho

@@ -1,10 +1,10 @@
 """Theorem 3.1: SGD on recurrent and input matrices learns one-hidden-layer functions of the whole sequence.
 
-The target is F_s(x) = Σ_{r≤p} b_r Φ_r(⟨w_r, [x_2, .., x_{L-1}]⟩), of complexity C = C_ε(Φ, 1/ε_x). An explicit shift of the input
-matrix, A*, makes the linearised network nearly the target (existence); SGD does as well as any shift near the start
-(training); networks near the start generalise (Rademacher complexity). Source: *Learning and generalization in RNNs*,
-section 3.4 and appendices D and G. `krogh.theory.recurrence.scales` says what is taken for hidden constants and what happens
-outside a theorem's range.
+The target is F_s(x) = Σ_{r≤p} b_r Φ_r(⟨w_r, [x_2, .., x_{L-1}]⟩), of complexity C = C_ε(Φ, 1/ε_x). An explicit shift of
+the input matrix, A*, makes the linearised network nearly the target (existence); SGD does as well as any shift near the
+start (training); networks near the start generalise (Rademacher complexity). Source: *Learning and generalization in
+RNNs*, section 3.4 and appendices D and G. `krogh.theory.recurrence.scales` says what is taken for hidden constants and
+what happens outside a theorem's range.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ def regret_bound(
 
 
 def best_rate(theta_norm: float, steps: int, scale: float, gradient_norm: float) -> float:
-    """The rate at which `regret_bound` is least, ||θ*||/(λ G sqrt(T)); the bound is then OPT' + ||θ*|| G/(λ sqrt(T))."""
+    """The rate at which `regret_bound` is least, ||θ*||/(λ G √T); the bound is then OPT' + ||θ*|| G/(λ √T)."""
     check_positive(theta_norm=theta_norm, scale=scale, gradient_norm=gradient_norm)
     check_counts(steps=steps)
     return theta_norm / (scale * gradient_norm * math.sqrt(steps))
 
 
 def linear_rademacher(radius: float, norms: ArrayLike) -> float:
-    """(B/N) sqrt(Σ_q ||x_q||²): Rademacher complexity, from above, of x ↦ <w,x> with ||w|| <= B on N points (Fact A.8)."""
+    """(B/N) √(Σ_q ||x_q||²): Rademacher complexity, from above, of x ↦ <w,x>, ||w|| <= B, on N points (Fact A.8)."""
     check_not_negative(radius=radius)
     sizes = np.atleast_1d(np.asarray(norms, np.float64))
     return float(radius * np.sqrt(np.sum(sizes**2)) / len(sizes))
@@ -72,7 +72,7 @@ def linear_rademacher(radius: float, norms: ArrayLike) -> float:
 @prediction(
     "recurrence/whole-training",
     source="Learning in RNNs, Theorems 3.1 and D.5, Lemma D.3",
-    constants="lambda explicit; O(), Θ() taken as 1, poly(rho) as rho^'power', other polynomials as their argument^'power'",
+    constants="lambda explicit; O(), Θ() taken as 1, poly(rho) as rho^'power', other polynomials likewise",
 )
 def whole_training(
     eps: float,
@@ -85,11 +85,12 @@ def whole_training(
 ) -> dict[str, Any]:
     """Average risk of the iterates of SGD on functions of the whole sequence, with its rate, steps and conditions.
 
-        E (1/T) Σ_t risk <= OPT + eps + 1/poly(rho);   lambda = eps/(10 L rho), eta = 1/(eps rho² m), T = p² C² poly(rho)/eps²
-        m, N >= poly(C, p, L, d, 1/eps),  C = C_eps(Φ, 1/eps_x),  eps_x = 1/poly(rho),  eps < 1/(p poly(rho) C_s(Φ, 1/eps_x))
+        E (1/T) Σ_t risk <= OPT + eps + 1/poly(rho)
+        lambda = eps/(10 L rho),  eta = 1/(eps rho² m),  T = p² C² poly(rho)/eps²,  C = C_eps(Φ, 1/eps_x)
+        m, N >= poly(C, p, L, d, 1/eps),  eps_x = 1/poly(rho),  eps < 1/(p poly(rho) C_s(Φ, 1/eps_x))
 
-    `eps_x` is 1/rho^power unless given. On the training set: OPT + eps/2 + 1/poly(rho) with N >= rho³ p C_Φ²/eps², C_Φ =
-    C_s(Φ, sqrt(2L)), and the weights move by at most Delta/sqrt(m), Delta = C² p² poly(rho)/eps².
+    `eps_x` is 1/rho^power unless given. On the training set: OPT + eps/2 + 1/poly(rho) with N >= rho³ p C_Φ²/eps², C_Φ
+    = C_s(Φ, sqrt(2L)), and the weights move by at most Delta/sqrt(m), Delta = C² p² poly(rho)/eps².
     """
     check_power(power)
     check_open("eps", eps, 0, 1)
@@ -131,11 +132,11 @@ def whole_existence(
 ) -> dict[str, Any]:
     """How far the linearised network with the shift A* is from a function of the whole sequence.
 
-        d L p rho² eps + d L^(17/6) p rho^4 L_Φ eps_x^(2/3) + d^(3/2) L^5 p rho^11 L_Φ C_Φ C m^(-1/30),   C = C_eps(Φ, 1/eps_x)
+        d L p rho² eps + d L^(17/6) p rho^4 L_Φ eps_x^(2/3) + d^(3/2) L^5 p rho^11 L_Φ C_Φ C m^(-1/30)
         after weights have moved by Delta/sqrt(m):  + C d^(1/2) rho^8 Delta^(1/3) m^(-1/6)
 
-    L_Φ and C_Φ are the largest slope and value of Φ on (-sqrt L, sqrt L). Lemma G.4 prints other powers of L, rho and d in
-    the first line; these are the theorem's. Delta = `movement`, left out unless given.
+    C = C_eps(Φ, 1/eps_x); L_Φ and C_Φ are the largest slope and value of Φ on (-sqrt L, sqrt L). Lemma G.4 prints other
+    powers of L, rho and d in the first line; these are the theorem's. Delta = `movement`, left out unless given.
     """
     check_eps_x(eps_x, network, "Theorem D.2")
     check_open("eps", eps, 0, 1)
@@ -178,8 +179,8 @@ def whole_norm(
 
         ||A*||_F <= p rho d^(1/2) C_eps(Φ, 1/eps_x)/sqrt(m)
 
-    Printed: without p. A* is a sum over p neurons, and p equal ones make it p times as large, so the printed bound fails
-    for p beyond its other factors. `log_norm_times_root_width` depends on the width through rho alone.
+    Printed: without p. A* is a sum over p neurons, and p equal ones make it p times as large, so the printed bound
+    fails for p beyond its other factors. `log_norm_times_root_width` depends on the width through rho alone.
     """
     check_eps_x(eps_x, network, "Lemma F.17")
     log_p = math.log(concepts.terms) if variant == "repaired" else 0.0

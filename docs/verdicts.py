@@ -38,7 +38,7 @@ def verdicts(page: str) -> Counts:
     scale, column, lines = "laptop", -1, page.splitlines()
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
         if line.startswith("|"):
-            cells = [cell.strip(" *").lower() for cell in line.strip().strip("|").split("|")]
+            cells = [cell.strip(" *").lower() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
             if following.startswith("| --"):
                 column = cells.index("verdict") if "verdict" in cells else -1
                 continue

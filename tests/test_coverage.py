@@ -19,6 +19,9 @@ COUNTS = {
     "QS": {"Q": 33},  # the qSTR paper
     "MM": {"T": 4, "A": 3, "TR": 2, "M": 19, "C": 9, "B": 9, "E": 11},  # chapter 7
     "SM": {"S": 24},  # statistically meaningful approximation
+    "C": {"T": 3, "A": 4, "L": 1, "M": 9, "K": 1},  # both papers on learning recurrent networks
+    "A": {"T": 4, "O": 2, "M": 2, "K": 4, "B": 8, "E": 11},  # can SGD learn recurrent neural networks
+    "B": {"T": 6, "A": 5, "O": 4, "M": 9, "K": 9, "B": 17, "E": 14},  # learning and generalization in RNNs
     "MC": {"T": 6, "A": 3, "R": 3, "M": 8, "C": 4, "B": 6, "X": 12, "D": 1},  # chapter 8
 }
 CHECKLIST = {

@@ -1,4 +1,5 @@
-"""The command line: krogh list, show, run, judge, report, replay, predict, construct, compile, trace, verify, bench.
+"""The command line: krogh list, show, run, judge, report, replay, predict, construct, compile, trace, verify, doctor,
+bench.
 
 Nothing here imports JAX: each command imports what it needs when it is called, so that `krogh --help` is instant.
 """
@@ -27,6 +28,7 @@ app = App(
     "hand, run it big.",
     help_format="plaintext",
 )
+app.register_install_completion_command()
 app.command(compile_)
 app.command(trace_)
 
@@ -217,6 +219,20 @@ def verify(
 
 
 @app.command
+def doctor(*, json: Flag = False) -> int:
+    """Say what is here: versions, devices, memory, which path trains what, caches; and train a little as a test.
+
+    Exits with 1 when the test fails.
+
+    Args:
+        json: print JSON.
+    """
+    from krogh.cli import doctoring
+
+    return doctoring.examine(json)
+
+
+@app.command
 def bench(
     *,
     seconds: float = 3.0,
@@ -238,12 +254,23 @@ def bench(
 
 
 def main() -> None:
-    """Entry point: a KroghError becomes one line on standard error and exit code 2."""
+    """Entry point: bad input, and faults that lie outside, become one line on standard error and an exit code."""
+    from krogh.cli.printing import close_quietly, fault, make_printable
+
+    make_printable()
     try:
         code = app(sys.argv[1:], result_action="return_value")
+        sys.stdout.flush()
     except KroghError as problem:
         print(f"krogh: {problem}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
+    except Exception as problem:
+        known = fault(problem)
+        if known is None:
+            raise
+        ended, line = known
+        close_quietly(sys.stdout) if not line else print(f"krogh: {line}", file=sys.stderr)
+        sys.exit(ended)
     sys.exit(code if isinstance(code, int) else 0)

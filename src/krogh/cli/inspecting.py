@@ -7,11 +7,11 @@ import json
 from collections import Counter
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from krogh import registry
+from krogh.cli.printing import console as console_for
 from krogh.errors import KroghError, unknown
 from krogh.lab.settings import settings_help
 from krogh.numbers import in_one_line, json_number
@@ -34,7 +34,7 @@ def list_things(kind: str | None, as_json: bool) -> int:
     if as_json:
         print(json.dumps(listed, indent=2, ensure_ascii=False))
         return 0
-    console = Console()
+    console = console_for()
     for one, things in listed.items():
         table = Table(title=one if kind is None else None, title_justify="left", box=None, show_header=False)
         table.add_column(style="bold", no_wrap=True)
@@ -65,7 +65,7 @@ def list_machines(as_json: bool) -> int:
     table.add_column()
     for name, about in machines.items():
         table.add_row(escape(name), f"{about['states']} states", escape(str(about["summary"])))
-    Console().print(table)
+    console_for().print(table)
     return 0
 
 
@@ -84,7 +84,7 @@ def list_phenomena(as_json: bool) -> int:
     table.columns[0].style = "bold"
     for phenomenon, shown in found.items():
         table.add_row(escape(phenomenon), escape(", ".join(shown["tasks"])), escape(", ".join(shown["experiments"])))
-    Console().print(table)
+    console_for().print(table)
     return 0
 
 
@@ -96,7 +96,7 @@ def show_thing(name: str, as_json: bool) -> int:
     if as_json:
         print(json.dumps(pages[0] if len(pages) == 1 else pages, indent=2, ensure_ascii=False, default=str))
         return 0
-    console = Console()
+    console = console_for()
     for page in pages:
         for key, value in page.items():
             if isinstance(value, dict):

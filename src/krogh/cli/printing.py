@@ -6,6 +6,7 @@ exit code   0 done   1 a claim is not reproduced (--strict), a device disagrees 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
@@ -45,9 +46,7 @@ def fault(problem: BaseException) -> tuple[int, str] | None:
         return MEMORY, f"out of memory{': ' + first if first else ''} (try a smaller width, batch or sample)"
     if _without_device(problem):
         asked = os.environ.get("JAX_PLATFORMS", "")
-        wish = (
-            f"JAX_PLATFORMS={asked} asks for a device that JAX does not find here" if asked else "JAX finds no device"
-        )
+        wish = f"JAX_PLATFORMS={asked} asks for a device that JAX does not find" if asked else "JAX finds no device"
         return DEVICE, f"{wish} (unset it for the CPU; pip install 'krogh[cuda]' for NVIDIA GPUs)"
     return None
 
@@ -66,7 +65,5 @@ def _full(problem: OSError) -> bool:
 
 def close_quietly(stream: TextIO) -> None:
     """Nobody reads on: what Python still flushes at its end goes nowhere."""
-    try:
+    with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-    except (OSError, ValueError):
-        pass

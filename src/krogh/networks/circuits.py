@@ -146,7 +146,8 @@ class CompiledCircuit(Compiled):
     def check(self, inputs: int | Any = None, seed: int = 0) -> Checked:
         """Compare F with 2G - 1, and every unit with its gate.
 
-        On all 2^m inputs for m ≤ 16 and on 100,000 random ones beyond (fewer of very many bits); or on as many random ones as `inputs` says, or
+        On all 2^m inputs for m ≤ 16 and on 100,000 random ones beyond (fewer of very many bits); or on as many random
+        ones as `inputs` says, or
         on `inputs` [batch, m] themselves. The details say whether the units are right one by one, whatever the input
         ("proved"), and how many inputs went through the network in floating point ("floats"): where the units are
         proved, the rest of a large check is done on words of bits, which then is the same.

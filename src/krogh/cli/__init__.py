@@ -21,6 +21,9 @@ Kind = Literal[
     "tasks", "models", "probes", "views", "experiments", "predictions", "constructions", "machines", "phenomena"
 ]
 
+Plugin = Annotated[tuple[Path, ...], Parameter(name="--plugin", negative="")]
+"""Python files of one's own."""
+
 app = App(
     name="krogh",
     version=__version__,
@@ -34,15 +37,17 @@ app.command(trace_)
 
 
 @app.command(name="list")
-def list_(kind: Kind | None = None, /, *, json: Flag = False) -> int:
+def list_(kind: Kind | None = None, /, *, plugin: Plugin = (), json: Flag = False) -> int:
     """List what there is.
 
     Args:
         kind: one kind of thing; all kinds but the library of machines and the overview of phenomena unless given.
+        plugin: a Python file that defines things of your own; may be repeated.
         json: print JSON.
     """
     from krogh.cli import inspecting
 
+    _load(plugin)
     if kind == "machines":
         return inspecting.list_machines(json)
     if kind == "phenomena":
@@ -51,15 +56,17 @@ def list_(kind: Kind | None = None, /, *, json: Flag = False) -> int:
 
 
 @app.command
-def show(name: str, /, *, json: Flag = False) -> int:
+def show(name: str, /, *, plugin: Plugin = (), json: Flag = False) -> int:
     """Show one thing: what it is, its source, its parameters or settings.
 
     Args:
         name: a task, model, probe, view, experiment, prediction or construction.
+        plugin: a Python file that defines things of your own; may be repeated.
         json: print JSON.
     """
     from krogh.cli import inspecting
 
+    _load(plugin)
     return inspecting.show_thing(name, json)
 
 
@@ -69,6 +76,7 @@ def run(
     scale: str = "laptop",
     out: Path | None = None,
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
+    plugin: Plugin = (),
     weights: Flag = False,
     json: Flag = False,
     strict: Flag = False,
@@ -82,6 +90,7 @@ def run(
         scale: smoke (seconds), laptop (minutes on two cores) or paper (as published; a GPU).
         out: folder for the studies; runs/SCALE unless given.
         set_: change a setting, as key=value; may be repeated. `krogh show NAME` lists the settings.
+        plugin: a Python file that defines things of your own; may be repeated.
         weights: keep the trained weights as safetensors.
         json: print the claims as JSON.
         strict: exit with 1 when a claim is not reproduced.
@@ -93,20 +102,23 @@ def run(
         os.environ["KROGH_PATH"] = path
     from krogh.cli import running
 
+    _load(plugin)
     return running.run_experiments(names, scale, out, set_, weights=weights, as_json=json, strict=strict, stale=stale)
 
 
 @app.command
-def judge(folder: Path, /, *, json: Flag = False, strict: Flag = False) -> int:
+def judge(folder: Path, /, *, plugin: Plugin = (), json: Flag = False, strict: Flag = False) -> int:
     """Redo the claims and figures of finished studies from their folders; nothing is trained or measured again.
 
     Args:
         folder: a folder of studies, or one study.
+        plugin: a Python file that defines things of your own; may be repeated.
         json: print the claims as JSON.
         strict: exit with 1 when a claim is not reproduced.
     """
     from krogh.cli import running
 
+    _load(plugin)
     return running.judge_studies(folder, as_json=json, strict=strict)
 
 
@@ -251,6 +263,15 @@ def bench(
     from krogh.bench import run_benchmark
 
     return run_benchmark(seconds, million=million, out=out, as_json=json)
+
+
+def _load(files: tuple[Path, ...]) -> None:
+    """Import files of the user's own."""
+    if files:
+        from krogh.registry import load_file
+
+        for file in files:
+            load_file(file)
 
 
 def main() -> None:

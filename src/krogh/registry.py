@@ -2,7 +2,8 @@
 
 A thing registers itself with a decorator where it is defined. A registry imports what it lists when it is first
 asked: the modules of its own folders, then the modules that installed packages name under the entry-point group
-``krogh.plugins``; a single file of one's own is loaded by `load_file` (`--plugin` on the command line). So a new file in one of these folders is known without being listed anywhere.
+``krogh.plugins``. So a new file in one of these folders is known without being listed anywhere. A single file of one's
+own is loaded by `load_file` (`--plugin` on the command line).
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ def load_plugins() -> None:
 
 
 def load_file(path: str | os.PathLike[str]) -> ModuleType:
-    """Import a Python file of your own, so that what it registers is known; its folder's modules can be imported too."""
+    """Import a Python file of one's own, so that what it registers is known; it may import its neighbours."""
     file = Path(path).resolve()
     require(file.suffix == ".py" and file.is_file(), f"a plug-in is a Python file that is there; got {str(path)!r}")
     known = sys.modules.get(file.stem)
@@ -147,10 +148,8 @@ def load_file(path: str | os.PathLike[str]) -> ModuleType:
 def needed_file(thing: object) -> Path | None:
     """The file that must be given as a plug-in for a thing to be known; None for krogh's own and installed plug-ins."""
     module = getattr(thing, "__module__", "") or ""
-    if module.startswith("krogh.") or any(
-        module == plugin.module or module.startswith(f"{plugin.module}.")
-        for plugin in entry_points(group="krogh.plugins")
-    ):
+    installed = ("krogh", *(plugin.module for plugin in entry_points(group="krogh.plugins")))
+    if any(module == home or module.startswith(f"{home}.") for home in installed):
         return None
     file = getattr(sys.modules.get(module), "__file__", None)
     return Path(file).resolve() if file else None

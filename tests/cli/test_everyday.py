@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shlex
 import subprocess
 import sys
 
@@ -102,3 +103,66 @@ def test_the_doctor_says_what_is_here_and_trains_a_little(call, monkeypatch):
     monkeypatch.setattr(doctoring, "_self_test", lambda trial: {"passed": False})
     code, out, _ = call("doctor")
     assert code == 1 and "self-test" in out
+
+
+OWN = """
+import dataclasses
+import krogh
+from krogh.lab import setting
+from neighbour import BITS
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    seeds: int = setting(4, "trials", least=1)
+
+
+@krogh.experiment("mine/one")
+class One(krogh.Experiment[Settings]):
+    '''What a user wrote.'''
+
+    title, question, source = "Mine", "Does it run?", "nobody"
+    scales = {scale: Settings() for scale in ("smoke", "laptop", "paper")}
+
+    def trials(self, settings):
+        stopping = krogh.Stopping(budget=200, validation=64)
+        trial = krogh.Trial(krogh.Parity(n=BITS, k=1), krogh.Mlp(8), krogh.Training(stopping=stopping))
+        return krogh.sweep(trial, seed=range(settings.seeds))
+
+    def claims(self, tables, say):
+        say("all", "All learn.", krogh.lab.estimate.share_of([True] * 4, sample="x"), "share", at_least=0.1)
+
+    def figures(self, tables):
+        return ()
+"""
+
+
+def test_a_file_of_ones_own_is_run_shown_and_repeated_by_the_command_that_the_page_prints(tmp_path):
+    (tmp_path / "neighbour.py").write_text("BITS = 6\n")
+    file = tmp_path / "own_lab.py"
+    file.write_text(OWN)
+    ended = started("run", "mine/one", "--plugin", str(file), "--scale", "smoke", "--out", str(tmp_path / "runs"))
+    assert ended.returncode == 0, ended.stderr
+    command = json.loads((tmp_path / "runs" / "mine" / "one" / "study.json").read_text())["command"]
+    assert shlex.split(command)[:4] == ["krogh", "run", "mine/one", "--plugin"]
+    again = started(*shlex.split(command)[1:])
+    assert again.returncode == 0 and "4 trials" in again.stdout
+    shown = started("show", "mine/one", "--plugin", str(file), "--json")
+    assert json.loads(shown.stdout)["title"] == "Mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("not_there.py", None, "a Python file that is there"),
+        ("words.txt", "x", "a Python file that is there"),
+        ("json.py", "x = 1", "a module of that name is there already"),
+        ("my-lab.py", "x = 1", "rename it, to my_my_lab.py"),
+        ("faulty_lab.py", "1/0", "ZeroDivisionError"),
+    ],
+)
+def test_a_file_that_is_no_plug_in_is_refused(call, tmp_path, name, text, words):
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    code, out, err = call("list", "tasks", "--plugin", tmp_path / name)
+    assert code == 2 and out == "" and words in err and err.count("\n") == 1

@@ -24,6 +24,8 @@ from krogh.errors import KroghError, require, unknown
 T = TypeVar("T")
 
 _loading_plugins = False
+OWN_FILES: list[Path] = []
+"""Files of the user's own that were loaded."""
 
 
 class Registry(Generic[T]):
@@ -134,6 +136,7 @@ def load_file(path: str | os.PathLike[str]) -> ModuleType:
         + (": a module of that name is there already" if taken else "")
         + f" (rename it, to my_{file.stem.replace('-', '_')}.py say)",
     )
+    OWN_FILES.append(file)
     if str(file.parent) not in sys.path:
         sys.path.insert(0, str(file.parent))
     with _as_plugins():

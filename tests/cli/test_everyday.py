@@ -6,8 +6,10 @@ import errno
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -51,8 +53,7 @@ def test_a_terminal_without_greek_letters_prints_the_rest():
     assert shown.returncode == 0 and "task" in shown.stdout and "?" in shown.stdout
 
 
-def test_lines_are_not_broken_in_a_pipe(call, monkeypatch):
-    monkeypatch.delenv("COLUMNS", raising=False)
+def test_lines_are_not_broken_in_a_pipe(call):
     code, out, _ = call("list", "predictions")
     assert code == 0 and max(len(line.rstrip()) for line in out.splitlines()) > 100
     assert all(line.split() for line in out.splitlines() if line.strip())
@@ -190,3 +191,67 @@ def test_nothing_is_remembered_of_a_file_of_ones_own(call, monkeypatch, tmp_path
     monkeypatch.setenv("KROGH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("krogh.registry.OWN_FILES", [tmp_path / "mine.py"])
     assert call("list", "tasks", "--json")[0] == 0 and not (tmp_path / "cache" / "answers").exists()
+
+
+SLOW = """
+import dataclasses
+import time
+import krogh
+from krogh.lab import setting
+
+
+@krogh.model("sleeper")
+class Sleeper(krogh.Learner):
+    '''Learns nothing, for a long time.'''
+
+    def fit(self, x, y, seed):
+        print("asleep", flush=True)
+        time.sleep(600)
+
+    def check(self, task):
+        pass
+
+    @classmethod
+    def example(cls):
+        return cls(), krogh.Parity(n=6, k=2)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    seeds: int = setting(4, "trials", least=1)
+
+
+@krogh.experiment("mine/slow")
+class Slow(krogh.Experiment[Settings]):
+    '''What takes long.'''
+
+    title, question, source = "Slow", "When does it end?", "nobody"
+    scales = {scale: Settings() for scale in ("smoke", "laptop", "paper")}
+
+    def trials(self, settings):
+        training = krogh.Training(regime=krogh.Offline(m=8), stopping=krogh.Stopping(budget=10, validation=16))
+        return krogh.sweep(krogh.Trial(krogh.Parity(n=6, k=2), Sleeper(), training), seed=range(settings.seeds))
+
+    def claims(self, tables, say):
+        pass
+
+    def figures(self, tables):
+        return ()
+"""
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_study_ends_soon_wherever_it_stands_and_can_be_resumed(tmp_path, sign):
+    file = tmp_path / "slow_lab.py"
+    file.write_text(SLOW)
+    command = [sys.executable, "-m", "krogh", "run", "mine/slow", "--plugin", str(file), "--scale", "smoke"]
+    running = subprocess.Popen(
+        [*command, "--out", str(tmp_path / "runs")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert running.stdout.readline().strip() == "asleep"
+    begun = time.monotonic()
+    running.send_signal(sign)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130 and "can be resumed" in out and "Traceback" not in err
+    assert time.monotonic() - begun < 20  # seconds on a free machine: three of grace
+    assert json.loads((tmp_path / "runs" / "mine" / "slow" / "study.json").read_text())["status"] == "interrupted"

@@ -6,7 +6,9 @@ Nothing here imports JAX: each command imports what it needs when it is called, 
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -23,6 +25,8 @@ Kind = Literal[
 
 Plugin = Annotated[tuple[Path, ...], Parameter(name="--plugin", negative="")]
 """Python files of one's own."""
+
+INTERRUPTED = 130
 
 app = App(
     name="krogh",
@@ -279,6 +283,8 @@ def main() -> None:
     from krogh.cli.printing import close_quietly, fault, make_printable
 
     make_printable()
+    with contextlib.suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGTERM, _interrupt)
     try:
         code = app(sys.argv[1:], result_action="return_value")
         sys.stdout.flush()
@@ -286,7 +292,7 @@ def main() -> None:
         print(f"krogh: {problem}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
-        sys.exit(130)
+        code = INTERRUPTED
     except Exception as problem:
         known = fault(problem)
         if known is None:
@@ -294,4 +300,13 @@ def main() -> None:
         ended, line = known
         close_quietly(sys.stdout) if not line else print(f"krogh: {line}", file=sys.stderr)
         sys.exit(ended)
+    if code == INTERRUPTED and "pytest" not in sys.modules:  # what still computes is not waited for
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _interrupt(*_: object) -> None:
+    """SIGTERM, by which a scheduler takes a machine back, is the same as Ctrl-C."""
+    raise KeyboardInterrupt

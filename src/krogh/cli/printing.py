@@ -22,7 +22,7 @@ def console(*, stderr: bool = False) -> Any:
     from rich.console import Console
 
     made = Console(stderr=stderr)
-    return made if made.is_terminal or "COLUMNS" in os.environ else Console(stderr=stderr, width=WIDEST)
+    return made if made.is_terminal else Console(stderr=stderr, width=WIDEST)
 
 
 def make_printable() -> None:

@@ -136,16 +136,17 @@ def load_file(path: str | os.PathLike[str]) -> ModuleType:
         + (": a module of that name is there already" if taken else "")
         + f" (rename it, to my_{file.stem.replace('-', '_')}.py say)",
     )
-    OWN_FILES.append(file)
     if str(file.parent) not in sys.path:
         sys.path.insert(0, str(file.parent))
     with _as_plugins():
         try:
-            return importlib.import_module(file.stem)
+            module = importlib.import_module(file.stem)
         except KroghError:
             raise
         except Exception as cause:
             raise KroghError(f"the plug-in {str(path)!r} cannot be loaded: {cause!r}") from cause
+    OWN_FILES.append(file)
+    return module
 
 
 def needed_file(thing: object) -> Path | None:

@@ -201,6 +201,10 @@ from krogh.lab import (
     times_of as times_of,
 )
 from krogh.lab.frames import write_frames as write_frames
+from krogh.lab.opening import (
+    OpenStudy as OpenStudy,
+    open_study as open_study,
+)
 from krogh.report import (
     write_replay as write_replay,
     write_report as write_report,

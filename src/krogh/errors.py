@@ -10,6 +10,9 @@ import operator
 from collections.abc import Iterable
 from typing import Any
 
+MOST_LISTED, NEAREST = 24, 5
+"""So many choices are all named; of more, only the nearest."""
+
 
 class KroghError(ValueError):
     """Bad input: the command line prints the message and exits with code 2."""
@@ -22,10 +25,13 @@ def require(condition: object, message: str) -> None:
 
 
 def unknown(kind: str, given: str, allowed: Iterable[str]) -> KroghError:
-    """The error for an unknown name: what was given, the nearest valid choice, all choices."""
+    """The error for an unknown name: what was given, the nearest valid choice, and all choices or the nearest five."""
     choices = sorted(allowed)
     near = difflib.get_close_matches(given, choices, n=1, cutoff=0.4)
     hint = f"; did you mean {near[0]!r}?" if near else ""
+    if len(choices) > MOST_LISTED:
+        nearest = difflib.get_close_matches(given, choices, n=NEAREST, cutoff=0.0)
+        return KroghError(f"unknown {kind} {given!r}{hint} (nearest of {len(choices)}: {', '.join(nearest)})")
     listed = ", ".join(choices) if choices else "none are registered"
     return KroghError(f"unknown {kind} {given!r}{hint} (known: {listed})")
 

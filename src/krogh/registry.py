@@ -2,15 +2,21 @@
 
 A thing registers itself with a decorator where it is defined. A registry imports what it lists when it is first
 asked: the modules of its own folders, then the modules that installed packages name under the entry-point group
-``krogh.plugins``. So a new file in one of these folders is known without being listed anywhere.
+``krogh.plugins``. So a new file in one of these folders is known without being listed anywhere. A single file of one's
+own is loaded by `load_file` (`--plugin` on the command line).
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from krogh.errors import KroghError, require, unknown
@@ -18,6 +24,8 @@ from krogh.errors import KroghError, require, unknown
 T = TypeVar("T")
 
 _loading_plugins = False
+OWN_FILES: list[Path] = []
+"""Files of the user's own that were loaded."""
 
 
 class Registry(Generic[T]):
@@ -108,13 +116,54 @@ def import_all(package: str) -> None:
 
 def load_plugins() -> None:
     """Import what installed packages name under the entry-point group ``krogh.plugins``."""
-    global _loading_plugins
-    _loading_plugins = True
-    try:
+    with _as_plugins():
         for plugin in entry_points(group="krogh.plugins"):
             try:
                 plugin.load()
             except Exception as cause:
                 raise KroghError(f"the plug-in {plugin.name!r} ({plugin.value}) cannot be loaded: {cause!r}") from cause
+
+
+def load_file(path: str | os.PathLike[str]) -> ModuleType:
+    """Import a Python file of one's own, so that what it registers is known; it may import its neighbours."""
+    file = Path(path).resolve()
+    require(file.suffix == ".py" and file.is_file(), f"a plug-in is a Python file that is there; got {str(path)!r}")
+    known = sys.modules.get(file.stem)
+    taken = known is not None and Path(getattr(known, "__file__", None) or "").resolve() != file
+    require(
+        not taken and file.stem.isidentifier(),
+        f"{file.name} cannot be imported as {file.stem!r}"
+        + (": a module of that name is there already" if taken else "")
+        + f" (rename it, to my_{file.stem.replace('-', '_')}.py say)",
+    )
+    if str(file.parent) not in sys.path:
+        sys.path.insert(0, str(file.parent))
+    with _as_plugins():
+        try:
+            module = importlib.import_module(file.stem)
+        except KroghError:
+            raise
+        except Exception as cause:
+            raise KroghError(f"the plug-in {str(path)!r} cannot be loaded: {cause!r}") from cause
+    OWN_FILES.append(file)
+    return module
+
+
+def needed_file(thing: object) -> Path | None:
+    """The file that must be given as a plug-in for a thing to be known; None for krogh's own and installed plug-ins."""
+    module = getattr(thing, "__module__", "") or ""
+    installed = ("krogh", *(plugin.module for plugin in entry_points(group="krogh.plugins")))
+    if any(module == home or module.startswith(f"{home}.") for home in installed):
+        return None
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return Path(file).resolve() if file else None
+
+
+@contextmanager
+def _as_plugins() -> Iterator[None]:
+    global _loading_plugins
+    _loading_plugins = True
+    try:
+        yield
     finally:
         _loading_plugins = False

@@ -130,7 +130,8 @@ def test_list_phenomena_with_their_tasks_and_experiments(krogh):
 
 def test_show_an_experiment_lists_its_settings_with_help(krogh):
     page = json.loads(krogh("show", "tiny/parity", "--json")[1])
-    assert page["settings, smoke"]["seeds"] == "24  (trials per width)"
+    assert page["settings, smoke"]["seeds"] == {"value": 24, "help": "trials per width"}
+    assert page["settings, smoke"]["widths"]["value"] == [8, 12], "numbers stay numbers, and lists lists"
     assert page["source"] == "nobody, Figure 0"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from dataclasses import replace
 
 import jax
@@ -350,3 +351,33 @@ def test_a_hundred_thousand_gates_take_less_than_a_minute():
     numbers = [[sum(1 << j for j in range(101) if row[s + j]) for s in (0, 101)] for row in bits[:50]]
     products = [sum(1 << j for j, bit in enumerate(row) if bit > 0) for row in outputs[:50]]
     assert products == [a * b for a, b in numbers]
+
+
+def test_a_check_keeps_no_layer_but_the_last(monkeypatch):
+    """Memory is that of a few layers, however many there are; it was that of all of them."""
+    monkeypatch.setattr("krogh.programs.circuits.circuit.WORDS_AT_ONCE", 1 << 14)  # the oracle keeps all gates
+    peaks = []
+    for depth in (40, 400):
+        compiled = compile_circuit(chain_of_gates(depth))
+        compiled.check(64)  # what is found once is found here
+        tracemalloc.start()
+        assert compiled.check(20_000).holds
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0]
+
+
+def test_random_inputs_of_very_many_bits_are_fewer(monkeypatch):
+    monkeypatch.setattr("krogh.networks.circuits.MOST_BITS", 20 * 50)
+    compiled = compile_circuit(chain_of_gates(3, inputs=20))
+    assert compiled.check().inputs == 50
+    with pytest.raises(KroghError, match=r"too many at once \(try inputs=50\)"):
+        compiled.check(51)
+
+
+def chain_of_gates(depth: int, inputs: int = 18) -> LayeredCircuit:
+    """Every layer is the AND of neighbours, depth of them, and at last one gate."""
+    places = np.arange(inputs)
+    layer = Layer([Gate.AND] * inputs, places, (places + 1) % inputs)
+    last = Layer([Gate.AND], [0], [1])
+    return LayeredCircuit("chain", inputs, (*[layer] * depth, last), (0,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -259,3 +260,20 @@ def test_damaged_claims_are_refused(change: dict[str, Any], make_study: Any, cla
 def test_a_folder_as_the_page_is_refused(gallery: Path) -> None:
     with pytest.raises(KroghError, match=r"index\.html"):
         write_report(gallery, gallery / "parity")
+
+
+@pytest.mark.parametrize("what", ["file", "folder"])
+def test_a_link_that_leads_out_of_the_study_is_refused(what: str, gallery: Path, tmp_path: Path) -> None:
+    """A page would otherwise show any file of whoever makes it."""
+    figures, hidden = gallery / "parity" / "scaling" / "figures", tmp_path / "elsewhere"
+    shutil.copytree(figures, hidden)
+    drawing = next(iter(sorted(figures.glob("*.svg"))))
+    if what == "file":
+        drawing.unlink()
+        drawing.symlink_to(hidden / drawing.name)
+    else:
+        shutil.rmtree(figures)
+        figures.symlink_to(hidden)
+    with pytest.raises(KroghError, match="leads out of the study's folder by a link"):
+        write_report(gallery)
+    assert not (gallery / "index.html").exists()

@@ -1,11 +1,14 @@
-"""The command line: krogh list, show, run, judge, report, replay, predict, construct, compile, trace, verify, bench.
+"""The command line: krogh list, show, run, judge, report, replay, predict, construct, compile, trace, verify, doctor,
+bench.
 
 Nothing here imports JAX: each command imports what it needs when it is called, so that `krogh --help` is instant.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -20,6 +23,11 @@ Kind = Literal[
     "tasks", "models", "probes", "views", "experiments", "predictions", "constructions", "machines", "phenomena"
 ]
 
+Plugin = Annotated[tuple[Path, ...], Parameter(name="--plugin", negative="")]
+"""Python files of one's own."""
+
+INTERRUPTED = 130
+
 app = App(
     name="krogh",
     version=__version__,
@@ -27,20 +35,23 @@ app = App(
     "hand, run it big.",
     help_format="plaintext",
 )
+app.register_install_completion_command()
 app.command(compile_)
 app.command(trace_)
 
 
 @app.command(name="list")
-def list_(kind: Kind | None = None, /, *, json: Flag = False) -> int:
+def list_(kind: Kind | None = None, /, *, plugin: Plugin = (), json: Flag = False) -> int:
     """List what there is.
 
     Args:
         kind: one kind of thing; all kinds but the library of machines and the overview of phenomena unless given.
+        plugin: a Python file that defines things of your own; may be repeated.
         json: print JSON.
     """
     from krogh.cli import inspecting
 
+    _load(plugin)
     if kind == "machines":
         return inspecting.list_machines(json)
     if kind == "phenomena":
@@ -49,15 +60,17 @@ def list_(kind: Kind | None = None, /, *, json: Flag = False) -> int:
 
 
 @app.command
-def show(name: str, /, *, json: Flag = False) -> int:
+def show(name: str, /, *, plugin: Plugin = (), json: Flag = False) -> int:
     """Show one thing: what it is, its source, its parameters or settings.
 
     Args:
         name: a task, model, probe, view, experiment, prediction or construction.
+        plugin: a Python file that defines things of your own; may be repeated.
         json: print JSON.
     """
     from krogh.cli import inspecting
 
+    _load(plugin)
     return inspecting.show_thing(name, json)
 
 
@@ -67,6 +80,7 @@ def run(
     scale: str = "laptop",
     out: Path | None = None,
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
+    plugin: Plugin = (),
     weights: Flag = False,
     json: Flag = False,
     strict: Flag = False,
@@ -80,6 +94,7 @@ def run(
         scale: smoke (seconds), laptop (minutes on two cores) or paper (as published; a GPU).
         out: folder for the studies; runs/SCALE unless given.
         set_: change a setting, as key=value; may be repeated. `krogh show NAME` lists the settings.
+        plugin: a Python file that defines things of your own; may be repeated.
         weights: keep the trained weights as safetensors.
         json: print the claims as JSON.
         strict: exit with 1 when a claim is not reproduced.
@@ -91,20 +106,23 @@ def run(
         os.environ["KROGH_PATH"] = path
     from krogh.cli import running
 
+    _load(plugin)
     return running.run_experiments(names, scale, out, set_, weights=weights, as_json=json, strict=strict, stale=stale)
 
 
 @app.command
-def judge(folder: Path, /, *, json: Flag = False, strict: Flag = False) -> int:
+def judge(folder: Path, /, *, plugin: Plugin = (), json: Flag = False, strict: Flag = False) -> int:
     """Redo the claims and figures of finished studies from their folders; nothing is trained or measured again.
 
     Args:
         folder: a folder of studies, or one study.
+        plugin: a Python file that defines things of your own; may be repeated.
         json: print the claims as JSON.
         strict: exit with 1 when a claim is not reproduced.
     """
     from krogh.cli import running
 
+    _load(plugin)
     return running.judge_studies(folder, as_json=json, strict=strict)
 
 
@@ -217,6 +235,20 @@ def verify(
 
 
 @app.command
+def doctor(*, json: Flag = False) -> int:
+    """Say what is here: versions, devices, memory, which path trains what, caches; and train a little as a test.
+
+    Exits with 1 when the test fails.
+
+    Args:
+        json: print JSON.
+    """
+    from krogh.cli import doctoring
+
+    return doctoring.examine(json)
+
+
+@app.command
 def bench(
     *,
     seconds: float = 3.0,
@@ -237,13 +269,44 @@ def bench(
     return run_benchmark(seconds, million=million, out=out, as_json=json)
 
 
+def _load(files: tuple[Path, ...]) -> None:
+    """Import files of the user's own."""
+    if files:
+        from krogh.registry import load_file
+
+        for file in files:
+            load_file(file)
+
+
 def main() -> None:
-    """Entry point: a KroghError becomes one line on standard error and exit code 2."""
+    """Entry point: bad input, and faults that lie outside, become one line on standard error and an exit code."""
+    from krogh.cli.printing import close_quietly, fault, make_printable
+
+    make_printable()
+    with contextlib.suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGTERM, _interrupt)
     try:
         code = app(sys.argv[1:], result_action="return_value")
+        sys.stdout.flush()
     except KroghError as problem:
         print(f"krogh: {problem}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
-        sys.exit(130)
+        code = INTERRUPTED
+    except Exception as problem:
+        known = fault(problem)
+        if known is None:
+            raise
+        ended, line = known
+        close_quietly(sys.stdout) if not line else print(f"krogh: {line}", file=sys.stderr)
+        sys.exit(ended)
+    if code == INTERRUPTED and "pytest" not in sys.modules:  # what still computes is not waited for
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _interrupt(*_: object) -> None:
+    """SIGTERM, by which a scheduler takes a machine back, is the same as Ctrl-C."""
+    raise KeyboardInterrupt

@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-from collections import Counter
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from krogh import registry
-from krogh.errors import KroghError, unknown
-from krogh.lab.settings import settings_help
-from krogh.numbers import in_one_line, json_number
-from krogh.programs.machines.library import library_names, load_machine_file
-from krogh.signature import REQUIRED
-from krogh.theory import predict
-from krogh.values import describe
+from krogh.cli.printing import console as console_for
+from krogh.cli.remembering import remembered
+from krogh.errors import KroghError
 
 SHOWN = ("tasks", "models", "probes", "views", "experiments", "predictions", "constructions")
 
 
-def summary(thing: Any) -> str:
-    """The first line of a thing's description."""
-    return getattr(thing, "summary", None) or (inspect.getdoc(thing) or "").partition("\n")[0]
-
-
 def list_things(kind: str | None, as_json: bool) -> int:
-    kinds = SHOWN if kind is None else (kind,)
-    listed = {one: {name: summary(thing) for name, thing in registry.BY_PLURAL[one].items()} for one in kinds}
+    listed = remembered("things", lambda: _describing().things())
+    listed = listed if kind is None else {kind: listed[kind]}
     if as_json:
         print(json.dumps(listed, indent=2, ensure_ascii=False))
         return 0
-    console = Console()
+    console = console_for()
     for one, things in listed.items():
         table = Table(title=one if kind is None else None, title_justify="left", box=None, show_header=False)
         table.add_column(style="bold", no_wrap=True)
@@ -47,15 +34,7 @@ def list_things(kind: str | None, as_json: bool) -> int:
 
 def list_machines(as_json: bool) -> int:
     """The machines of the library: what they do, how large they are."""
-    machines: dict[str, dict[str, Any]] = {}
-    for name in library_names():
-        machine, _, summary_line = load_machine_file(name)
-        machines[name] = {
-            "summary": summary_line,
-            "states": len(machine.states),
-            "symbols": len(machine.alphabet),
-            "input": machine.default_input,
-        }
+    machines = remembered("machines", lambda: _describing().machines())
     if as_json:
         print(json.dumps({"machines": machines}, indent=2, ensure_ascii=False))
         return 0
@@ -65,18 +44,13 @@ def list_machines(as_json: bool) -> int:
     table.add_column()
     for name, about in machines.items():
         table.add_row(escape(name), f"{about['states']} states", escape(str(about["summary"])))
-    Console().print(table)
+    console_for().print(table)
     return 0
 
 
 def list_phenomena(as_json: bool) -> int:
     """What the tasks are model systems of: each phenomenon with the tasks and the experiments that show it."""
-    found: dict[str, dict[str, list[str]]] = {}
-    for name, task in registry.TASKS.items():
-        for phenomenon, experiments in task.system.phenomena.items() if task.system else ():
-            entry = found.setdefault(phenomenon, {"tasks": [], "experiments": []})
-            entry["tasks"].append(name)
-            entry["experiments"] += [one for one in experiments if one not in entry["experiments"]]
+    found = remembered("phenomena", lambda: _describing().phenomena())
     if as_json:
         print(json.dumps({"phenomena": found}, indent=2, ensure_ascii=False))
         return 0
@@ -84,19 +58,16 @@ def list_phenomena(as_json: bool) -> int:
     table.columns[0].style = "bold"
     for phenomenon, shown in found.items():
         table.add_row(escape(phenomenon), escape(", ".join(shown["tasks"])), escape(", ".join(shown["experiments"])))
-    Console().print(table)
+    console_for().print(table)
     return 0
 
 
 def show_thing(name: str, as_json: bool) -> int:
-    matches = [(kind, registry.BY_PLURAL[kind][name]) for kind in SHOWN if name in registry.BY_PLURAL[kind]]
-    if not matches:
-        raise unknown("name", name, [known for kind in SHOWN for known in registry.BY_PLURAL[kind]])
-    pages = [_page(kind, name, thing) for kind, thing in matches]
+    pages = remembered(f"page {name}", lambda: _describing().pages(name))
     if as_json:
-        print(json.dumps(pages[0] if len(pages) == 1 else pages, indent=2, ensure_ascii=False, default=str))
+        print(json.dumps(pages[0] if len(pages) == 1 else pages, indent=2, ensure_ascii=False))
         return 0
-    console = Console()
+    console = console_for()
     for page in pages:
         for key, value in page.items():
             if isinstance(value, dict):
@@ -111,60 +82,19 @@ def show_thing(name: str, as_json: bool) -> int:
 
 
 def _in_words(value: Any) -> str:
-    """Names one after the other, and anything else as it is."""
+    """Names one after the other, a setting with its help behind it, and anything else as it is."""
+    if isinstance(value, dict) and set(value) == {"value", "help"}:
+        shown = value["value"]
+        shown = ", ".join(map(str, shown)) if isinstance(shown, list) else shown
+        return f"{shown}  ({value['help']})"
     names = isinstance(value, list) and all(isinstance(part, str) for part in value)
     return ", ".join(value) if names else str(value)
 
 
-def _page(kind: str, name: str, thing: Any) -> dict[str, Any]:
-    page: dict[str, Any] = {"kind": kind[:-1], "name": name, "summary": summary(thing)}
-    if kind == "experiments":
-        page |= {"title": thing.title, "question": thing.question, "source": thing.source}
-        page["path"] = _path(thing())
-        for scale, settings in thing.scales.items():
-            page[f"settings, {scale}"] = {
-                key: f"{value}  ({text})" for key, (value, text) in settings_help(settings).items()
-            }
-    elif kind in ("predictions", "constructions"):
-        page["source"] = thing.source
-        if hasattr(thing, "constants"):
-            page["constants"] = thing.constants
-        page["parameters"] = {
-            key: "required" if default is REQUIRED else f"default {default!r}"
-            for key, (_, default) in thing.parameters.items()
-        }
-    elif kind == "tasks":
-        example = thing.example()
-        page["example"] = describe(example)
-        page["limits"] = {key: json_number(value) for key, value in example.limits().items()}
-        page["baselines"] = {key: json_number(value) for key, value in example.baselines().items()}
-        if thing.system is not None:
-            page |= _system(thing.system)
-    elif kind == "models":
-        page["example"] = describe(thing.example()[0])
-    page["description"] = inspect.getdoc(getattr(thing, "function", thing)) or ""
-    return page
+def _describing() -> Any:
+    from krogh.cli import describing
 
-
-def _system(system: Any) -> dict[str, Any]:
-    """What a task says of itself as a model system."""
-    return {
-        "knobs": dict(system.knobs),
-        "exact baselines": list(system.baselines),
-        "computable theory": list(system.theory),
-        "phenomena": {phenomenon: list(names) for phenomenon, names in system.phenomena.items()},
-    }
-
-
-def _path(experiment: Any) -> str:
-    """What trains its trials, by the structures of the smallest scale."""
-    from krogh.engine.resident import path_in_words
-
-    cohorts = list(experiment.trials(experiment.settings("smoke", {})))
-    counted = Counter(path_in_words(cohort.template) for cohort in cohorts)
-    if len(counted) < 2:
-        return next(iter(counted), "nothing is trained")
-    return "; ".join(f"{number} of {len(cohorts)} structures: {text}" for text, number in counted.items())
+    return describing
 
 
 def parse_settings(given: tuple[str, ...]) -> dict[str, str]:
@@ -179,6 +109,10 @@ def parse_settings(given: tuple[str, ...]) -> dict[str, str]:
 
 
 def predict_numbers(name: str, settings: tuple[str, ...], as_json: bool) -> int:
+    from krogh import registry
+    from krogh.numbers import in_one_line
+    from krogh.theory import predict
+
     numbers = predict(name, **parse_settings(settings))
     if as_json:
         print(json.dumps({"prediction": name, **numbers}, indent=2, ensure_ascii=False))

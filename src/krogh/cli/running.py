@@ -17,6 +17,7 @@ from rich.table import Table
 
 from krogh import registry
 from krogh.cli.inspecting import parse_settings
+from krogh.cli.printing import console as console_for
 from krogh.engine.compiling import release
 from krogh.errors import KroghError, require, unknown
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, Claim
@@ -59,7 +60,7 @@ def run_experiments(
         )
         for name in chosen
     ]
-    console = Console(stderr=as_json)
+    console = console_for(stderr=as_json)
     studies = []
     while planned:
         coming = planned.pop(0)  # a plan may hold a million trials: let go of it when it has run
@@ -76,7 +77,7 @@ def run_experiments(
 
 def judge_studies(folder: Path, *, as_json: bool, strict: bool) -> int:
     """Redo the claims and figures of every finished study under a folder."""
-    console = Console(stderr=as_json)
+    console = console_for(stderr=as_json)
     studies = []
     for place in study_folders(folder):
         studies.append(judge_study(place))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
+import time
 from collections import Counter
 from collections.abc import Generator, Sequence
 from concurrent.futures import Future
@@ -38,6 +39,7 @@ LANES_PER_GPU = 2
 ONE_LANE = 64  # so few trials share one lane of a GPU: halving them would not halve a step's time
 PREPARED = {"cpu": 4, "gpu": 32}  # lanes whose programs are compiled ahead
 IDLE_SECONDS = 0.02
+GRACE_SECONDS = 3.0  # that lanes have to end their chunk where a run is broken off
 _OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "Out of memory", "out of memory")
 _ADDING = threading.Lock()
 
@@ -137,7 +139,7 @@ class _Work:
                 self._shrink(cause)
                 continue
             if finished is not None:
-                results.put((self.place, finished))
+                hand_over((self.place, finished), results, stop)
 
     def _shrink(self, cause: Exception) -> None:
         """After running out of memory: the trials in flight go back, and a smaller plan is tried."""
@@ -228,9 +230,19 @@ def _work(agenda: _Agenda, device: Any, results: queue.Queue[Any], stop: threadi
                 agenda.account(item)
             agenda.give_back(item, results)
     except BaseException as cause:
-        results.put(cause)
+        hand_over(cause, results, stop)
     finally:
-        results.put(None)
+        hand_over(None, results, stop)
+
+
+def hand_over(item: Any, results: queue.Queue[Any], stop: threading.Event) -> None:
+    """Put something into the queue, unless everything stops and nobody takes it any more."""
+    while True:
+        try:
+            return results.put(item, timeout=0.2)
+        except queue.Full:
+            if stop.is_set():
+                return
 
 
 def run_cohorts(
@@ -246,8 +258,9 @@ def run_cohorts(
     """Train the trials at `positions` of each cohort; yield (cohort, records) as they end, (cohort, None) at its end.
 
     Where positions are a `Waiting`, more may be added to it until it is closed. Closing the iterator stops the lanes
-    after the chunk in flight. Trials that begin with others' weights are trained after those of them that are trained
-    in this call; `weights_of` finds what the rest have left.
+    after the chunk in flight; one that takes longer than a few seconds is not waited for. Trials that begin with
+    others' weights are trained after those of them that are trained in this call; `weights_of` finds what the rest
+    have left.
     """
     usage = Usage() if usage is None else usage
     family = Family(cohorts, positions, weights_of)
@@ -297,13 +310,12 @@ def _run_together(
         yield from _collected(results, len(threads))
     finally:
         stop.set()
-        while any(thread.is_alive() for thread in threads):
+        deadline = time.monotonic() + GRACE_SECONDS
+        while any(thread.is_alive() for thread in threads) and time.monotonic() < deadline:
             try:
                 results.get(timeout=0.05)  # a lane may be waiting to hand over
             except queue.Empty:
                 continue
-        for thread in threads:
-            thread.join()
 
 
 def _collected(results: queue.Queue[Any], running: int) -> Generator[tuple[int, Finished | None], None, None]:

@@ -42,7 +42,7 @@ from krogh.lab.sources import device_in_words, measure_sources, now, trial_sourc
 from krogh.lab.store import Store, write_parquet
 from krogh.lab.training import Progress, train_missing
 from krogh.lab.weights import WeightsFolder
-from krogh.registry import EXPERIMENTS
+from krogh.registry import EXPERIMENTS, needed_file
 from krogh.values import digest
 
 REUSE, RETRAIN = "reuse", "retrain"
@@ -181,7 +181,7 @@ def plan_study(
         "title": experiment.title,
         "question": experiment.question,
         "source": experiment.source,
-        "command": _command(experiment.name, scale, out, changes or {}, weights),
+        "command": _command(experiment, scale, out, changes or {}, weights),
         "versions": versions(),
         "device": device_in_words(),
         "started": now(),
@@ -198,11 +198,14 @@ def plan_study(
     return PlannedStudy(experiment, scale, settings, cohorts, ids, folder, head, before, weights, retrain)
 
 
-def _command(name: str, scale: str, out: Path | str, changes: dict[str, Any], weights: bool) -> str:
-    """The command that repeats a study."""
+def _command(experiment: Experiment[Any], scale: str, out: Path | str, changes: dict[str, Any], weights: bool) -> str:
+    """The command that repeats a study, with the file that it needs where the experiment is a user's own."""
+    file = needed_file(type(experiment))
+    plugin = ["--plugin", str(file)] if file else []
     texts = {key: ",".join(map(str, v)) if isinstance(v, list | tuple) else str(v) for key, v in changes.items()}
     given = [part for key, text in texts.items() for part in ("--set", f"{key}={text}")]
-    return shlex.join(["krogh", "run", name, "--scale", scale, "--out", str(out), *given, *["--weights"] * weights])
+    where = ["--scale", scale, "--out", str(out)]
+    return shlex.join(["krogh", "run", experiment.name, *plugin, *where, *given, *["--weights"] * weights])
 
 
 def run_study(

@@ -26,6 +26,7 @@ much; the statement holds if nothing does.
 from __future__ import annotations
 
 import functools
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -160,7 +161,7 @@ class CompiledAutomaton(Compiled):
         outputs = np.empty(len(words))
         chunk = max(1, COLUMNS // self.width)
         for start in range(0, len(words), chunk):
-            *_, last = self.hidden(words[start : start + chunk])
+            last = deque(self.hidden(words[start : start + chunk]), maxlen=1).pop()
             outputs[start : start + chunk] = self.readout @ last
         return outputs
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import base64
 import zlib
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -66,6 +67,8 @@ MOST_LISTED = 16
 RANDOM_INPUTS = 100_000
 MOST_WORK = 1 << 30
 """Gates times inputs that are run in floating point where the units have been proved right one by one: seconds."""
+MOST_BITS = 1 << 28
+"""Of random inputs, all together: a quarter of a gigabyte."""
 AT_ONCE = 1 << 15
 """Inputs whose truth is worked out at once."""
 
@@ -136,14 +139,15 @@ class CompiledCircuit(Compiled):
         size = WORD * max(1, WORDS_AT_ONCE // self.circuit.r)
         for start in range(0, len(given), size):
             chunk = given[start : start + size] == 1.0
-            *_, last = self.circuit.streamed(pack(chunk))
+            last = deque(self.circuit.streamed(pack(chunk)), maxlen=1).pop()
             outputs[start : start + size] = 2.0 * unpack(last[list(self.circuit.output)], len(chunk)) - 1.0
         return outputs
 
     def check(self, inputs: int | Any = None, seed: int = 0) -> Checked:
         """Compare F with 2G - 1, and every unit with its gate.
 
-        On all 2^m inputs for m ≤ 16 and on 100,000 random ones beyond; or on as many random ones as `inputs` says, or
+        On all 2^m inputs for m ≤ 16 and on 100,000 random ones beyond (fewer of very many bits); or on as many random
+        ones as `inputs` says, or
         on `inputs` [batch, m] themselves. The details say whether the units are right one by one, whatever the input
         ("proved"), and how many inputs went through the network in floating point ("floats"): where the units are
         proved, the rest of a large check is done on words of bits, which then is the same.
@@ -162,7 +166,7 @@ class CompiledCircuit(Compiled):
         for start in range(0, len(given), AT_ONCE):
             block = given[start : start + AT_ONCE]
             truth = evaluate(plain, block)
-            *_, last = self.circuit.streamed(pack(block))
+            last = deque(self.circuit.streamed(pack(block)), maxlen=1).pop()
             if not np.array_equal(unpack(last[list(self.circuit.output)], len(block)), truth):
                 note(2.0)
 
@@ -180,8 +184,10 @@ class CompiledCircuit(Compiled):
         if inputs is None and m <= MOST_LISTED:
             return all_inputs(m), True
         if inputs is None or np.ndim(inputs) == 0:
-            count = RANDOM_INPUTS if inputs is None else inputs
+            most = max(1, MOST_BITS // m)
+            count = min(RANDOM_INPUTS, most) if inputs is None else inputs
             require_integer("inputs", count, 1)
+            require(count <= most, f"{count:,} random inputs of {m:,} bits are too many at once (try inputs={most})")
             return np.random.default_rng(seed).integers(0, 2, (count, m), np.uint8).astype(bool), False
         return as_bits(inputs, m, self.circuit.name), False
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -234,7 +235,7 @@ class ReluNetwork:
         outputs = np.empty((len(given), self.outputs))
 
         def work(rows: slice) -> None:
-            *_, last = self.streamed(given[rows])
+            last = deque(self.streamed(given[rows]), maxlen=1).pop()
             outputs[rows] = last.T
 
         over_chunks(work, len(given), self.chunk, workers)

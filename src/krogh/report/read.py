@@ -130,7 +130,7 @@ def _study(folder: Path, data: dict[str, Any], claims: tuple[Claim, ...]) -> Stu
         engine=_object(data, "engine"),
         seconds=_real(data, "seconds"),
         status=_choice(data, "status", STATUSES),
-        figures=tuple(_picture(item) for item in _items(data, "figures", dict)),
+        figures=tuple(_picture(item, folder) for item in _items(data, "figures", dict)),
         notes=tuple(_items(data, "notes", str)),
         claims=claims,
     )
@@ -155,7 +155,7 @@ def _claim(data: dict[str, Any]) -> Claim:
     )
 
 
-def _picture(data: dict[str, Any]) -> Picture:
+def _picture(data: dict[str, Any], folder: Path) -> Picture:
     picture = Picture(**{key: _text(data, key) for key in ("name", "svg", "pdf", "data", "title", "caption", "alt")})
     if not picture.svg:
         raise _Damaged(f"the figure {picture.name!r} names no svg")
@@ -163,6 +163,9 @@ def _picture(data: dict[str, Any]) -> Picture:
         # A report embeds and links these files, so a study may only name its own.
         if PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts or "\\" in file:
             raise _Damaged(f"the figure {picture.name!r} names a file outside the study's folder: {file!r}")
+        # Nor may a link lead out of it: the page would show a file of whoever makes it.
+        if not (folder / file).resolve().is_relative_to(folder.resolve()):
+            raise _Damaged(f"the figure {picture.name!r} leads out of the study's folder by a link: {file!r}")
     return picture
 
 

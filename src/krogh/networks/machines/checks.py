@@ -12,6 +12,7 @@ The interpreter follows each word once (`TrialRuns`); what is checked, counted a
 from __future__ import annotations
 
 import dataclasses
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -145,7 +146,7 @@ def confirmed_outputs(network: LookupNetwork, runs: Sequence[Trace]) -> Vector |
     columns = np.repeat(np.arange(len(runs), dtype=np.int64), times)
     encoder = network.encoder_memories(*compiled.tokens([run.word for run in runs]), columns)
     decoder = network.decoder_memories(lambda rows: PastMemory(len(runs), times))
-    *_, returned = network.advance(inputs, decoder, encoder)
+    returned = deque(network.advance(inputs, decoder, encoder), maxlen=1).pop()
     if not np.array_equal(returned, expected):
         return None
     return np.asarray(compiled.parameters["cls"])[network.outputs] @ returned[:, step == times]

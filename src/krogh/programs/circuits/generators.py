@@ -8,6 +8,7 @@ a0..a{n-1} and b0..b{n-1}, the least significant first, and so are the outputs.
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
@@ -184,7 +185,7 @@ def random_circuit(m: int, r: int, q: int, seed: int) -> LayeredCircuit:
     for _ in range(MOST_DRAWS):
         layers = tuple(_random_layer(random, before, size) for before, size in itertools.pairwise(sizes))
         drawn = LayeredCircuit(f"random-{m}x{r}x{q}-{seed}", m, layers, (0,))
-        *_, last = drawn.streamed(words)
+        last = deque(drawn.streamed(words), maxlen=1).pop()
         if BALANCE[0] <= unpack(last, len(inputs)).mean() <= BALANCE[1]:
             return drawn
     raise KroghError(

@@ -1,0 +1,257 @@
+"""What stands in nobody's way: module, pipes, terminals, devices, disks; and `krogh doctor`."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from krogh.cli import doctoring, printing
+from krogh.errors import MOST_LISTED, NEAREST, unknown
+
+
+def started(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "krogh", *arguments], capture_output=True, text=True, env=os.environ | environment
+    )
+
+
+def test_the_package_is_the_command_and_completion_can_be_installed():
+    shown = started("--help")
+    assert shown.returncode == 0 and "--install-completion" in shown.stdout and "doctor" in shown.stdout
+
+
+def test_a_device_that_is_not_there_is_one_line():
+    ended = started("doctor", JAX_PLATFORMS="rocm")
+    assert ended.returncode == printing.DEVICE and ended.stdout == ""
+    (line,) = [line for line in ended.stderr.splitlines() if line.startswith("krogh:")]
+    assert "JAX_PLATFORMS=rocm" in line and "Traceback" not in ended.stderr
+
+
+def test_a_closed_pipe_ends_without_a_word():
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = subprocess.run(
+        [sys.executable, "-m", "krogh", "predict", "parity/plateau", "block_size=100", "k=3"],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(writing)
+    assert ended.returncode == printing.PIPE and ended.stderr == ""
+
+
+def test_a_terminal_without_greek_letters_prints_the_rest():
+    shown = started("show", "qstr", PYTHONIOENCODING="ascii")
+    assert shown.returncode == 0 and "task" in shown.stdout and "?" in shown.stdout
+
+
+def test_lines_are_not_broken_in_a_pipe(call):
+    code, out, _ = call("list", "predictions")
+    assert code == 0 and max(len(line.rstrip()) for line in out.splitlines()) > 100
+    assert all(line.split() for line in out.splitlines() if line.strip())
+
+
+@pytest.mark.parametrize(
+    ("problem", "code", "words"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "runs/x"), printing.FILES, "No space left on device: runs/x"),
+        (PermissionError(errno.EACCES, "Permission denied", "a"), printing.FILES, "Permission denied: a"),
+        (MemoryError(), printing.MEMORY, "out of memory"),
+        (RuntimeError("RESOURCE_EXHAUSTED: Out of memory\nmore"), printing.MEMORY, "RESOURCE_EXHAUSTED"),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), printing.PIPE, ""),
+    ],
+)
+def test_faults_from_outside_have_a_line_and_a_code(problem, code, words):
+    ended, line = printing.fault(problem)
+    assert ended == code and words in line and "\n" not in line
+
+
+@pytest.mark.parametrize("problem", [ValueError("x"), AssertionError(), RuntimeError("x"), OSError("no number")])
+def test_faults_of_our_own_keep_their_traceback(problem):
+    assert printing.fault(problem) is None
+
+
+def test_a_full_disk_says_that_the_study_resumes(call, monkeypatch):
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "study.json")
+
+    monkeypatch.setattr("krogh.cli.inspecting.predict_numbers", full)
+    code, out, err = call("predict", "parity/plateau")
+    assert code == printing.FILES and out == "" and "resumes" in err and err.count("\n") == 1
+
+
+def test_of_many_names_the_nearest_five_are_named():
+    few, many = [f"name-{i}" for i in range(MOST_LISTED)], [f"name-{i}" for i in range(MOST_LISTED + 1)]
+    assert str(unknown("thing", "name-x", few)).count("name-") == MOST_LISTED + 2  # all, the given, and the guess
+    text = str(unknown("thing", "name-x", many))
+    assert text.count("name-") == NEAREST + 2 and f"nearest of {len(many)}" in text
+
+
+def test_the_doctor_says_what_is_here_and_trains_a_little(call, monkeypatch):
+    code, out, _ = call("doctor", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["self-test"]["passed"] is True
+    assert {"versions", "devices", "memory", "paths", "caches", "extras"} <= set(found)
+    assert found["versions"]["python"].count(".") == 2 and found["devices"]["cores"] >= 1
+    monkeypatch.setattr(doctoring, "_self_test", lambda trial: {"passed": False})
+    code, out, _ = call("doctor")
+    assert code == 1 and "self-test" in out
+
+
+OWN = """
+import dataclasses
+import krogh
+from krogh.lab import setting
+from neighbour import BITS
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    seeds: int = setting(4, "trials", least=1)
+
+
+@krogh.experiment("mine/one")
+class One(krogh.Experiment[Settings]):
+    '''What a user wrote.'''
+
+    title, question, source = "Mine", "Does it run?", "nobody"
+    scales = {scale: Settings() for scale in ("smoke", "laptop", "paper")}
+
+    def trials(self, settings):
+        stopping = krogh.Stopping(budget=200, validation=64)
+        trial = krogh.Trial(krogh.Parity(n=BITS, k=1), krogh.Mlp(8), krogh.Training(stopping=stopping))
+        return krogh.sweep(trial, seed=range(settings.seeds))
+
+    def claims(self, tables, say):
+        say("all", "All learn.", krogh.lab.estimate.share_of([True] * 4, sample="x"), "share", at_least=0.1)
+
+    def figures(self, tables):
+        return ()
+"""
+
+
+def test_a_file_of_ones_own_is_run_shown_and_repeated_by_the_command_that_the_page_prints(tmp_path):
+    (tmp_path / "neighbour.py").write_text("BITS = 6\n")
+    file = tmp_path / "own_lab.py"
+    file.write_text(OWN)
+    ended = started("run", "mine/one", "--plugin", str(file), "--scale", "smoke", "--out", str(tmp_path / "runs"))
+    assert ended.returncode == 0, ended.stderr
+    command = json.loads((tmp_path / "runs" / "mine" / "one" / "study.json").read_text())["command"]
+    assert shlex.split(command)[:4] == ["krogh", "run", "mine/one", "--plugin"]
+    again = started(*shlex.split(command)[1:])
+    assert again.returncode == 0 and "4 trials" in again.stdout
+    shown = started("show", "mine/one", "--plugin", str(file), "--json")
+    assert json.loads(shown.stdout)["title"] == "Mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("not_there.py", None, "a Python file that is there"),
+        ("words.txt", "x", "a Python file that is there"),
+        ("json.py", "x = 1", "a module of that name is there already"),
+        ("my-lab.py", "x = 1", "rename it, to my_my_lab.py"),
+        ("faulty_lab.py", "1/0", "ZeroDivisionError"),
+    ],
+)
+def test_a_file_that_is_no_plug_in_is_refused(call, tmp_path, name, text, words):
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    code, out, err = call("list", "tasks", "--plugin", tmp_path / name)
+    assert code == 2 and out == "" and words in err and err.count("\n") == 1
+
+
+def test_what_is_there_is_found_out_once(call, monkeypatch, tmp_path):
+    """The second time nothing is described anew; another package, plug-in or file of one's own is."""
+    monkeypatch.setenv("KROGH_CACHE", str(tmp_path / "cache"))
+    first = call("list", "tasks", "--json")
+    page = call("show", "parity", "--json")
+    with monkeypatch.context() as patch:
+        patch.setattr("krogh.cli.describing.things", lambda: pytest.fail("found out twice"))
+        patch.setattr("krogh.cli.describing.pages", lambda name: pytest.fail("found out twice"))
+        assert call("list", "tasks", "--json") == first and call("show", "parity", "--json") == page
+        patch.setattr("krogh.cli.remembering._state", lambda: "another package")
+        patch.setattr("krogh.cli.describing.things", lambda: {"tasks": {"new": "one"}})
+        assert json.loads(call("list", "tasks", "--json")[1]) == {"tasks": {"new": "one"}}
+    for kept in (tmp_path / "cache" / "answers").glob("*.json"):
+        kept.write_text("{ damaged")
+    assert call("list", "tasks", "--json") == first
+    assert call("show", "no-such-name")[0] == 2
+
+
+def test_nothing_is_remembered_of_a_file_of_ones_own(call, monkeypatch, tmp_path):
+    monkeypatch.setenv("KROGH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("krogh.registry.OWN_FILES", [tmp_path / "mine.py"])
+    assert call("list", "tasks", "--json")[0] == 0 and not (tmp_path / "cache" / "answers").exists()
+
+
+SLOW = """
+import dataclasses
+import time
+import krogh
+from krogh.lab import setting
+
+
+@krogh.model("sleeper")
+class Sleeper(krogh.Learner):
+    '''Learns nothing, for a long time.'''
+
+    def fit(self, x, y, seed):
+        print("asleep", flush=True)
+        time.sleep(600)
+
+    def check(self, task):
+        pass
+
+    @classmethod
+    def example(cls):
+        return cls(), krogh.Parity(n=6, k=2)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    seeds: int = setting(4, "trials", least=1)
+
+
+@krogh.experiment("mine/slow")
+class Slow(krogh.Experiment[Settings]):
+    '''What takes long.'''
+
+    title, question, source = "Slow", "When does it end?", "nobody"
+    scales = {scale: Settings() for scale in ("smoke", "laptop", "paper")}
+
+    def trials(self, settings):
+        training = krogh.Training(regime=krogh.Offline(m=8), stopping=krogh.Stopping(budget=10, validation=16))
+        return krogh.sweep(krogh.Trial(krogh.Parity(n=6, k=2), Sleeper(), training), seed=range(settings.seeds))
+
+    def claims(self, tables, say):
+        pass
+
+    def figures(self, tables):
+        return ()
+"""
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_study_ends_soon_wherever_it_stands_and_can_be_resumed(tmp_path, sign):
+    file = tmp_path / "slow_lab.py"
+    file.write_text(SLOW)
+    command = [sys.executable, "-m", "krogh", "run", "mine/slow", "--plugin", str(file), "--scale", "smoke"]
+    running = subprocess.Popen(
+        [*command, "--out", str(tmp_path / "runs")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert running.stdout.readline().strip() == "asleep"
+    begun = time.monotonic()
+    running.send_signal(sign)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130 and "can be resumed" in out and "Traceback" not in err
+    assert time.monotonic() - begun < 20  # seconds on a free machine: three of grace
+    assert json.loads((tmp_path / "runs" / "mine" / "slow" / "study.json").read_text())["status"] == "interrupted"

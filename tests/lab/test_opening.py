@@ -1,0 +1,95 @@
+"""A study read from its folder: tables, tidy curves, measures, claims and weights; what is damaged is named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import krogh
+from krogh.errors import KroghError
+from krogh.lab import Study, run_study
+from krogh.lab.opening import OpenStudy, open_study
+
+
+@pytest.fixture(scope="module")
+def with_weights(tiny, tmp_path_factory) -> Study:
+    changes = {"widths": "8", "seeds": "3", "budget": "40"}
+    return run_study(tiny.Tiny(), "smoke", tmp_path_factory.mktemp("kept"), changes=changes, weights=True)
+
+
+def test_a_study_is_found_where_it_is_and_below(reference):
+    study = open_study(reference.folder)
+    assert isinstance(study, OpenStudy) and study.summary["name"] == reference.summary["name"]
+    assert open_study(reference.folder.parents[1]).folder == reference.folder
+    assert krogh.open_study is open_study and study.settings == reference.summary["settings"]
+
+
+def test_its_tables_are_those_on_disk(reference):
+    study = open_study(reference.folder)
+    assert_frame_equal(study.table, pl.read_parquet(reference.folder / "trials.parquet"))
+    assert set(study.measures) == {path.stem for path in (reference.folder / "measures").glob("*.parquet")}
+    for name, table in study.measures.items():
+        assert_frame_equal(table, pl.read_parquet(reference.folder / "measures" / f"{name}.parquet"))
+    assert study.claims["verdict"].to_list() == [str(claim.verdict) for claim in reference.claims]
+    assert study.claims["name"].to_list() == [claim.name for claim in reference.claims]
+
+
+def test_weights_are_those_of_the_trial_and_become_tensors(with_weights):
+    study = open_study(with_weights.folder)
+    row = study.table.row(1, named=True)
+    found = study.weights(row["id"])
+    assert found and all(isinstance(array, np.ndarray) for array in found.values())
+    other = study.weights(study.table["id"][0])
+    assert any(not np.array_equal(found[name], other[name]) for name in found)
+    torch = pytest.importorskip("torch")
+    tensors = study.weights(row["id"], torch=True)
+    assert all(torch.equal(tensors[name], torch.from_numpy(found[name])) for name in found)
+
+
+def test_curves_are_one_row_per_trial_and_look(tmp_path, reference):
+    table = (
+        open_study(reference.folder)
+        .table.head(2)
+        .with_columns(
+            pl.Series("curve.step", [[0, 10, 20], [0, 10]]), pl.Series("curve.gap", [[1.0, 2.0, 3.0], [4.0, 5.0]])
+        )
+    )
+    shutil.copytree(reference.folder, tmp_path / "copy")
+    table.write_parquet(tmp_path / "copy" / "trials.parquet")
+    tidy = open_study(tmp_path / "copy").curves("model.width")
+    assert tidy.columns == ["id", "seed", "model.width", "step", "gap"]
+    assert tidy["step"].to_list() == [0, 10, 20, 0, 10] and tidy["gap"].to_list() == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert tidy["id"].to_list() == [table["id"][0]] * 3 + [table["id"][1]] * 2
+    with pytest.raises(KroghError, match="no column nothing"):
+        open_study(tmp_path / "copy").curves("nothing")
+
+
+def test_what_is_not_there_or_damaged_is_one_clear_error(tmp_path, reference):
+    with pytest.raises(KroghError, match="no study under"):
+        open_study(tmp_path / "nowhere")
+    for name in ("a", "b"):
+        shutil.copytree(reference.folder, tmp_path / "two" / name)
+    with pytest.raises(KroghError, match="holds 2 studies"):
+        open_study(tmp_path / "two")
+    copy = tmp_path / "two" / "a"
+    study = open_study(copy)
+    with pytest.raises(KroghError, match="keeps no weights"):
+        study.weights(1)
+    with pytest.raises(KroghError, match="has no curves"):
+        study.curves()
+    with pytest.raises(KroghError, match="no measured table 'x'"):
+        study.measures["x"]
+    (copy / "trials.parquet").write_bytes((copy / "trials.parquet").read_bytes()[:-40])
+    with pytest.raises(KroghError, match=r"trials\.parquet is damaged"):
+        _ = open_study(copy).table
+    (copy / "claims.json").write_text(json.dumps({"schema": 1}))
+    with pytest.raises(KroghError, match="krogh judge"):
+        _ = open_study(copy).claims
+    (copy / "claims.json").unlink()
+    with pytest.raises(KroghError, match="no claims yet"):
+        _ = open_study(copy).claims

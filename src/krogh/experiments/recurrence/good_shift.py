@@ -5,12 +5,26 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
 import polars as pl
 
-from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, groups, maximum, mean, minimum, need, setting
+from krogh.lab import (
+    Claims,
+    Experiment,
+    Figure,
+    Results,
+    Tables,
+    experiment,
+    groups,
+    maximum,
+    mean,
+    minimum,
+    need,
+    setting,
+)
 from krogh.lab.curves import Curve, curve, curves
 from krogh.lab.estimate import Estimate, mean_time
 from krogh.lab.experiment import Measures
@@ -42,7 +56,9 @@ class GoodShiftExperiment(Experiment[Settings]):
     """f_j(W^>) against F*_j: correlation, offset and deviation over inputs, and the size of W^>."""
 
     title = "One explicit shift of the recurrent matrix makes a random network compute a sum over its tokens"
-    question = "How well does the first-order change by W^> compute its target, and how does that change with the width?"
+    question = (
+        "How well does the first-order change by W^> compute its target, and how does that change with the width?"
+    )
     source = "Can SGD learn RNNs with provable generalization?, Definition 5.3 and Lemma 5.4"
     scales = {
         "smoke": Settings(widths=(100, 200), eps=(0.1,), series=("z",), seeds=2, inputs=8),
@@ -50,10 +66,10 @@ class GoodShiftExperiment(Experiment[Settings]):
         "paper": Settings(widths=(500, 2000, 8000, 20_000, 40_000), eps=(0.03, 0.05, 0.1), inputs=100),
     }
     notes = (
-        "The source has no experiment. The lemma's error has the factor ρ^11 with ρ = 100 L d ln m, vacuous at every width "
-        "that exists; what is judged is that the construction works at finite width, and gets better.",
-        "An offset that does not depend on the input remains. It is no part of the correlation and of the deviation, and "
-        "is drawn by itself.",
+        "The source has no experiment. The lemma's error has the factor ρ^11 with ρ = 100 L d ln m, vacuous at every "
+        "width that exists; what is judged is that the construction works at finite width, and gets better.",
+        "An offset that does not depend on the input remains. It is no part of the correlation and of the deviation, "
+        "and is drawn by itself.",
         "Every network has a target of its own: a direction for every pair of token i and label j.",
     )
 
@@ -69,7 +85,9 @@ class GoodShiftExperiment(Experiment[Settings]):
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         s, table = tables.settings, tables["errors"]
         first, m = s.series[0], s.widths[-1]
-        say = say.about(needs=[need(m, FULL, "neurons in the widest networks"), need(s.seeds, 3, "networks of each width")])
+        say = say.about(
+            needs=[need(m, FULL, "neurons in the widest networks"), need(s.seeds, 3, "networks of each width")]
+        )
         for eps in s.eps:
             own = table.filter(eps=eps, series=first)
             part = say.about(f"{first}-{eps:g}-", f"φ = {first}, ε_x = {eps:g}: ")
@@ -122,7 +140,7 @@ class GoodShiftExperiment(Experiment[Settings]):
         size = chart.panel(x="width m", y="√m‖W^>‖", title="Size of the shift", log="xy", xticks=s.widths)
         for (name, eps), own in groups(table, ["series", "eps"]).items():
             color, label = correlation.color(), f"φ = {name}, ε_x = {eps:g}"
-            look = {"color": color, "key": "legend"}
+            look: dict[str, Any] = {"color": color, "key": "legend"}
             correlation.curve(curves(own, x="width", y="correlation", statistic=mean)[()], label, **look)
             deviation.curve(curves(own, x="width", y="deviation", statistic=mean_time)[()], label, **look)
             away = own.with_columns(pl.col("offset").abs())
@@ -134,7 +152,8 @@ class GoodShiftExperiment(Experiment[Settings]):
         deviation.line(m, start * np.sqrt(m[0] / m), "∝ 1/√m", color="black")
         yield chart.figure(
             f"The good shift of random networks for random targets, L = {s.length}, {s.inputs} inputs each, over "
-            f"j = 3..{s.length} and {s.seeds} networks; means with 95% intervals. The offset is the same for all inputs.",
+            f"j = 3..{s.length} and {s.seeds} networks; means with 95% intervals. The offset is the same for all "
+            "inputs.",
             table,
         )
 
@@ -164,7 +183,9 @@ def _deviations(own: pl.DataFrame) -> dict[int, Curve]:
 
 def _movements(own: pl.DataFrame) -> Curve:
     once = own.filter(j=own["j"].min())
-    return curve({width: mean_time(rows["movement"], sample=f"m={width}") for width, rows in groups(once, "width").items()})
+    return curve(
+        {width: mean_time(rows["movement"], sample=f"m={width}") for width, rows in groups(once, "width").items()}
+    )
 
 
 def _steps(curve: Curve) -> list[Estimate]:

@@ -1,7 +1,7 @@
-"""Are the states of random recurrent networks where the recursion for infinite width says, and how do they stretch vectors?
+"""Are the states of random recurrent networks where the recursion for infinite width says?
 
-Inner products of hidden states between sequences, the share of signs that differ, the noise σ_i that a token's past leaves
-beside the base sequence, how all of them fluctuate at width m, and the gains of x ↦ relu(Wx).
+Inner products of hidden states between sequences, the share of signs that differ, the noise σ_i that a token's past
+leaves beside the base sequence, how all of them fluctuate at width m, and the gains of x ↦ relu(Wx).
 """
 
 from __future__ import annotations
@@ -43,8 +43,12 @@ class GramExperiment(Experiment[Settings]):
     """Gram matrices, flips, residual noise and gains of random ReLU Elman networks, measured and predicted."""
 
     title = "A recursion predicts the states of random recurrent networks; a typical vector keeps its length"
-    question = "Do hidden states of random ReLU networks have the inner products and sign differences of infinite width?"
-    source = "Can SGD learn RNNs with provable generalization?, sections 4 and 5 (states at initialisation) and footnote 2"
+    question = (
+        "Do hidden states of random ReLU networks have the inner products and sign differences of infinite width?"
+    )
+    source = (
+        "Can SGD learn RNNs with provable generalization?, sections 4 and 5 (states at initialisation) and footnote 2"
+    )
     scales = {
         "smoke": Settings(widths=(40, 80), seeds=(3, 3), gained=2),
         "laptop": Settings(),
@@ -52,9 +56,10 @@ class GramExperiment(Experiment[Settings]):
     }
     notes = (
         "The recursion is the arc-cosine kernel's and is not in the source, which bounds these quantities.",
-        "Two random sequences and the base sequence, the same for all networks. Entries are compared where the recursion "
-        "is not 0; σ_2 = 0 is left out.",
-        "Footnote 2 has √2 as the worst gain of x ↦ relu(Wx). Power iteration, which can only be too low, finds 1 + √2.",
+        "Two random sequences and the base sequence, the same for all networks. Entries are compared where the "
+        "recursion is not 0; σ_2 = 0 is left out.",
+        "Footnote 2 has √2 as the worst gain of x ↦ relu(Wx). Power iteration, which can only be too low, finds 1 + "
+        "√2.",
     )
 
     def check(self, settings: Settings) -> None:
@@ -66,10 +71,15 @@ class GramExperiment(Experiment[Settings]):
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         s, states = tables.settings, tables["states"]
         m, seeds = s.widths[-1], s.seeds[-1]
-        say = say.about(needs=[need(m, FULL, "neurons in the widest networks"), need(seeds, 5, "networks of that width")])
+        say = say.about(
+            needs=[need(m, FULL, "neurons in the widest networks"), need(seeds, 5, "networks of that width")]
+        )
         widest = states.filter(width=m)
         for quantity, statement in (
-            ("product", "inner products ⟨h_l(X), h_l'(Y)⟩ of two sequences, and of each with itself and the base sequence"),
+            (
+                "product",
+                "inner products ⟨h_l(X), h_l'(Y)⟩ of two sequences, and of each with itself and the base sequence",
+            ),
             ("sigma", "σ_i, the part of h_(i−1) outside of the base state"),
             ("flips", "shares of signs that differ from the base sequence's"),
         ):
@@ -92,7 +102,11 @@ class GramExperiment(Experiment[Settings]):
             needs=[need(s.seeds[0], 100, "networks of the least width")],
         )
         widest_gains = tables["gains"].filter(width=m)
-        for name, words in (("typical", "of a random vector"), ("worst", "of the worst vector"), ("norm", "of W itself")):
+        for name, words in (
+            ("typical", "of a random vector"),
+            ("worst", "of the worst vector"),
+            ("norm", "of W itself"),
+        ):
             say(
                 f"gain-{name}",
                 f"At m = {m:,}, the gain {words} is {GAINS[name]:.4g} to 5%.",
@@ -100,21 +114,29 @@ class GramExperiment(Experiment[Settings]):
                 f"mean gain / {GAINS[name]:.4g}",
                 between=(0.95, 1.05),
                 source="Can SGD learn RNNs with provable generalization?, footnote 2",
-                source_value={"typical": "1", "worst": "√2 in the footnote; 2.42 computed beforehand", "norm": "2.83"}[name],
+                source_value={"typical": "1", "worst": "√2 in the footnote; 2.42 computed beforehand", "norm": "2.83"}[
+                    name
+                ],
             )
 
     def figures(self, tables: Tables[Settings]) -> Iterator[Figure]:
         s, states = tables.settings, tables["states"]
-        chart = self.chart("states", "States of random networks beside the recursion", columns=3, width=12.6, height=3.9)
+        chart = self.chart(
+            "states", "States of random networks beside the recursion", columns=3, width=12.6, height=3.9
+        )
         left = chart.panel(x="position l", y="share of signs that differ", title="X against the base sequence",
                            xticks=range(1, s.length + 1))  # fmt: skip
-        middle = chart.panel(x="position i", y="σ_i", title="Noise beside the base state", xticks=range(1, s.length + 1))
+        middle = chart.panel(
+            x="position i", y="σ_i", title="Noise beside the base state", xticks=range(1, s.length + 1)
+        )
         for panel, quantity in ((left, "flips"), (middle, "sigma")):
             own = states.filter(quantity=quantity)
             for width, found in curves(own, by="width", x="place", y="measured", statistic=mean).items():
                 panel.curve(found, f"m = {width:,}", key="legend")
             known = groups(own.filter(width=s.widths[-1], seed=0), "place")
-            panel.line(list(known), [rows["predicted"][0] for rows in known.values()], "recursion", color="black", key="legend")
+            panel.line(
+                list(known), [rows["predicted"][0] for rows in known.values()], "recursion", color="black", key="legend"
+            )
         right = chart.panel(x="width m", y="gain of x ↦ relu(Wx)", title="How vectors are stretched", log="x",
                             xticks=s.widths, ylim=(0, 3.2))  # fmt: skip
         for name, label in (("norm", "‖W‖"), ("worst", "worst x"), ("typical", "random x")):
@@ -122,9 +144,10 @@ class GramExperiment(Experiment[Settings]):
             right.curve(curve(points), label)
             right.reference(GAINS[name], f"{GAINS[name]:.3g}")
         yield chart.figure(
-            f"Random ReLU Elman networks, L = {s.length}, ε_x = {s.eps_x:g}; means over networks with 95% intervals, and the "
-            "recursion for infinite width (dashed). Left: signs that differ from the base sequence's. Middle: the part of a "
-            "state outside of the base state, in units of ε_x. Right: gains, the worst by power iteration.",
+            f"Random ReLU Elman networks, L = {s.length}, ε_x = {s.eps_x:g}; means over networks with 95% intervals, "
+            "and the recursion for infinite width (dashed). Left: signs that differ from the base sequence's. Middle: "
+            "the part of a state outside of the base state, in units of ε_x. Right: gains, the worst by power "
+            "iteration.",
         )
         ratio = self.chart("products", "Inner products of states, over the recursion's", width=6.8)
         panel = ratio.panel(x="width m", y="⟨h_L(X), h_L(X)⟩ / recursion", log="x", xticks=s.widths)
@@ -167,7 +190,9 @@ def _states(s: Settings) -> pl.DataFrame:
     limits = {pair: gram(given[pair[0]], given[pair[1]]) for pair in pairs}
     sigma, flips = residual_scales(given["X"], given["0"], s.eps_x), limits["X", "0"].flips
     names, x = list(given), np.stack(list(given.values()))
-    rows: dict[str, list] = {key: [] for key in ("quantity", "pair", "place", "other", "width", "seed", "measured", "predicted")}
+    rows: dict[str, list] = {
+        key: [] for key in ("quantity", "pair", "place", "other", "width", "seed", "measured", "predicted")
+    }
 
     def put(*row: object) -> None:
         for key, value in zip(rows, row, strict=True):

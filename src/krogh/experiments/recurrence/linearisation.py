@@ -2,8 +2,8 @@
 
     error = |y_L(W + W', A + A') - y_L(W, A) - f_L(W', A')|,    ‖W'‖, ‖A'‖ = Δ/√m
 
-along the gradient of y_L, where a network is moved most (W alone, as the first source trains; W and A, as the second), and
-along a Gaussian matrix of the same spectral norm for comparison.
+along the gradient of y_L, where a network is moved most (W alone, as the first source trains; W and A, as the second),
+and along a Gaussian matrix of the same spectral norm for comparison.
 """
 
 from __future__ import annotations
@@ -18,7 +18,20 @@ import jax
 import numpy as np
 import polars as pl
 
-from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, exponent, groups, maximum, minimum, need, setting
+from krogh.lab import (
+    Claims,
+    Experiment,
+    Figure,
+    Results,
+    Tables,
+    experiment,
+    exponent,
+    groups,
+    maximum,
+    minimum,
+    need,
+    setting,
+)
 from krogh.lab.curves import Curve, curve
 from krogh.lab.estimate import mean_time
 from krogh.lab.experiment import Measures
@@ -35,7 +48,10 @@ DIRECTIONS = {
     "gaussian": ("W along a Gaussian matrix", "one"),
 }
 """What moves, and how the sequence ends: x_L = (0, ε_x) in the first source, (0, 1) in the second."""
-REFERENCE = {"both": {500: 3.20, 2000: 2.15, 8000: 1.28}, "gaussian": {500: 0.10, 2000: 0.010, 8000: 0.008}}
+REFERENCE: dict[str, dict[float, float]] = {
+    "both": {500: 3.20, 2000: 2.15, 8000: 1.28},
+    "gaussian": {500: 0.10, 2000: 0.010, 8000: 0.008},
+}
 """Errors at Δ = 4, computed beforehand."""
 
 
@@ -54,17 +70,21 @@ class LinearisationExperiment(Experiment[Settings]):
 
     title = "The wider a recurrent network, the nearer it is to its expansion, even along the gradient"
     question = "How does the error of the first-order expansion grow with the movement Δ, and fall with the width m?"
-    source = "Learning and generalization in RNNs, Lemma G.3; Can SGD learn RNNs with provable generalization?, section 4"
+    source = (
+        "Learning and generalization in RNNs, Lemma G.3; Can SGD learn RNNs with provable generalization?, section 4"
+    )
     scales = {
         "smoke": Settings(widths=(50, 100), deltas=(1.0, 4.0), seeds=2),
         "laptop": Settings(),
-        "paper": Settings(widths=(500, 2000, 8000, 20_000), deltas=(0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0), seeds=20),
+        "paper": Settings(
+            widths=(500, 2000, 8000, 20_000), deltas=(0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0), seeds=20
+        ),
     }
     notes = (
-        "Neither source has an experiment. The lemma's bound is O(ρ^7 Δ^{4/3} m^{-1/6}) with ρ = 100 L d ln m: only its "
-        "exponents can be compared.",
-        "W' and A' have Frobenius norm Δ/√m each, the Gaussian W' that spectral norm, so that it is √m/2 times as large in "
-        "Frobenius norm, and changes the output far less.",
+        "Neither source has an experiment. The lemma's bound is O(ρ^7 Δ^{4/3} m^{-1/6}) with ρ = 100 L d ln m: only "
+        "its exponents can be compared.",
+        "W' and A' have Frobenius norm Δ/√m each, the Gaussian W' that spectral norm, so that it is √m/2 times as "
+        "large in Frobenius norm, and changes the output far less.",
     )
 
     def check(self, settings: Settings) -> None:
@@ -107,8 +127,8 @@ class LinearisationExperiment(Experiment[Settings]):
             slopes = [exponent(_over_deltas(rows)) for rows in groups(table.filter(direction=name), "width").values()]
             part(
                 "growth",
-                f"up to Δ = {MOST:g} the error grows at least like Δ^(4/3), so that the bound's power is not exceeded at "
-                "small Δ.",
+                f"up to Δ = {MOST:g} the error grows at least like Δ^(4/3), so that the bound's power is not exceeded "
+                "at small Δ.",
                 minimum(slopes),
                 "least slope of ln error on ln Δ over widths",
                 at_least=least,
@@ -117,7 +137,8 @@ class LinearisationExperiment(Experiment[Settings]):
         ratios = [by_width["gaussian"].at(m) / by_width["both"].at(m) for m in s.widths]
         say(
             "gaussian",
-            f"Along a Gaussian matrix of the same spectral norm the error is less than a tenth of that, at Δ = {MOST:g}.",
+            f"Along a Gaussian matrix of the same spectral norm the error is less than a tenth of that, at Δ = "
+            f"{MOST:g}.",
             maximum(ratios),
             "largest ratio of mean errors, Gaussian / W and A along the gradient",
             below=0.1,
@@ -134,7 +155,8 @@ class LinearisationExperiment(Experiment[Settings]):
         right = chart.panel(x="movement Δ", y="share of signs that changed at L", title=f"m = {m:,}", log="xy",
                             xticks=s.deltas, base=2)  # fmt: skip
         for name, (words, _) in DIRECTIONS.items():
-            own, look = table.filter(direction=name), {"color": left.color(), "key": "legend"}
+            own = table.filter(direction=name)
+            look: dict[str, Any] = {"color": left.color(), "key": "legend"}
             known = REFERENCE.get(name) if most == MOST else None
             left.curve(_over_widths(own.filter(delta=most)), words, published=known, **look)
             middle.curve(_over_deltas(own.filter(width=m)), words, **look)
@@ -147,7 +169,8 @@ class LinearisationExperiment(Experiment[Settings]):
         middle.line(ds, last * (ds / ds[1]) ** (4 / 3), "Δ^(4/3)", color="black", side="left")
         yield chart.figure(
             f"Random networks moved by Δ/√m, L = {s.length}, ε_x = {s.eps_x:g}; means over {s.seeds} networks with 95% "
-            "intervals, and what was computed beforehand (open circles). Right: signs that differ from those before moving.",
+            "intervals, and what was computed beforehand (open circles). Right: signs that differ from those before "
+            "moving.",
             table,
         )
 

@@ -6,14 +6,14 @@
 
 with unit vectors w* whose last coordinate is 0 and φ(0) = 0. Row k of the shift is
 
-    w^>_k = Σ_{i<j} Σ_{r,s} (1/(m C_{i→j,s})) [e_sᵀ Back⁰_{i→j}]_k  1{|⟨w_k, h⁰_{i-1}⟩| ≤ ε_c/√m} H_{i→j,r,s}(a_k)  h⁰_{i-1}
+    w^>_k = Σ_{i<j}Σ_{r,s} [e_sᵀBack⁰_{i→j}]_k/(m C_{i→j,s}) · 1{|⟨w_k, h⁰_{i-1}⟩| ≤ ε_c/√m} H_{i→j,r,s}(a_k) · h⁰_{i-1}
     C_{i→j,s} = (1/m) ‖e_sᵀ Back⁰_{i→j}‖² ‖h⁰_{i-1}‖²
 
-where 0 marks the base sequence, and the indicator with H are the weights of `krogh.networks.recurrence.selector`. To first
-order the shifted network's outputs change by f_j(W^>) ≈ F*_j (`Run.pseudo`): Back_{i'→j'} meets Back⁰_{i→j} only at
-i' = i and j' = j, and the selector picks the token. All rows are multiples of the L-2 base states h⁰_1 .. h⁰_{L-2}, so that
-W^> is kept as L-2 outer products. What remains is noise that falls with m, leakage from other positions of order ε_x, and an
-offset that does not depend on the input.
+where 0 marks the base sequence, and the indicator with H are the weights of `krogh.networks.recurrence.selector`. To
+first order the shifted network's outputs change by f_j(W^>) ≈ F*_j (`Run.pseudo`): Back_{i'→j'} meets Back⁰_{i→j} only
+at i' = i and j' = j, and the selector picks the token. All rows are multiples of the L-2 base states h⁰_1 .. h⁰_{L-2},
+so that W^> is kept as L-2 outer products. What remains is noise that falls with m, leakage from other positions of
+order ε_x, and an offset that does not depend on the input.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class GoodShift(Handmade):
     settings: ShiftSettings
     network: RandomRnn
     target: TokenSums
-    parameters: Mapping[str, Array]
+    parameters: Mapping[str, NDArray[Any]]
 
     @property
     def name(self) -> str:
@@ -196,9 +196,9 @@ class GoodShift(Handmade):
     def statement(self) -> str:
         s = self.settings
         return (
-            f"f_j(W^>) of a random network of width {s.width:,} approximates F*_j, a sum of φ = {s.series} of the tokens "
-            f"before j, j = 3..{s.length}: to first order, up to an offset, with correlation at least {CORRELATION:g}; "
-            f"√m‖W^>‖ = {math.sqrt(s.width) * self.shift.norm():.4g}"
+            f"f_j(W^>) of a random network of width {s.width:,} approximates F*_j, a sum of φ = {s.series} of the "
+            f"tokens before j, j = 3..{s.length}: to first order, up to an offset, with correlation at least "
+            f"{CORRELATION:g}; √m‖W^>‖ = {math.sqrt(s.width) * self.shift.norm():.4g}"
         )
 
     @property

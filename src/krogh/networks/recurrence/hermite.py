@@ -67,7 +67,7 @@ class HermiteWeight:
         }
 
     def response(self, x: ArrayLike, r: float | None = None, shift: float = 0.0) -> Array:
-        """E[1{αx + β√(r'²-x²) + b + s ≥ 0} H(α, b)] at |x| ≤ r', for r' = `r` and s = `shift`; φ(k_0 x) without them."""
+        """E[1{αx + β√(r'²-x²) + b + s ≥ 0} H(α, b)] at |x| ≤ r', for r' = `r`, s = `shift`; φ(k_0 x) without them."""
         require(self.coefficients[0] == 0, f"a response needs φ(0) = 0; got c_0={self.coefficients[0]:g}")
         other, z = self.r if r is None else r, np.asarray(x, np.float64)
         nodes, weights = _quadrature()

@@ -27,7 +27,7 @@ ROUNDS = 60
 
 
 class ConstructionError(NamedTuple):
-    """Over inputs, for each position and output: the correlation of f with F*, mean and deviation of f - F*, sd of F*."""
+    """Over inputs, at each position and output: correlation of f with F*, mean and deviation of f - F*, sd of F*."""
 
     correlation: Array
     offset: Array

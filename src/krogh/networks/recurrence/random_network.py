@@ -53,7 +53,7 @@ class OuterProducts:
 
     def spectral_norm(self) -> float:
         """‖·‖_2, that of the k×k matrix between orthonormal bases of both sides."""
-        left, right = (np.linalg.qr(np.asarray(side, np.float64).T, mode="r") for side in (self.left, self.right))
+        left, right = (np.linalg.qr(np.asarray(side, np.float64).T).R for side in (self.left, self.right))
         return float(np.linalg.norm(left @ right.T, 2))
 
 

@@ -1,22 +1,24 @@
 """Weights by which one smooth function of one token is read off the signs of a random recurrent network.
 
-*Can SGD learn recurrent neural networks with provable generalization?*, Lemmas 5.1 and 5.2. A token x* has norm 1 and last
-coordinate 1/2; a direction w* is a unit vector with last coordinate 0; φ(z) = Σ_{q≥1} c_q z^q.
+*Can SGD learn recurrent neural networks with provable generalization?*, Lemmas 5.1 and 5.2. A token x* has norm 1 and
+last coordinate 1/2; a direction w* is a unit vector with last coordinate 0; φ(z) = Σ_{q≥1} c_q z^q.
 
 **A token with its bias** (Lemma 5.1). For a ~ N(0, I_dx) and n ~ N(0, σ²) let α = ⟨w*, a⟩, b = a_dx/2 ~ N(0, 1/4) and
-r² = 3/4 + σ²: H of `HermiteWeight` has E[1{⟨a, x*⟩ + n ≥ 0} H(a)] = φ(⟨w*, x*⟩). With γn in place of n it falls like 1/γ.
+r² = 3/4 + σ²: H of `HermiteWeight` has E[1{⟨a, x*⟩ + n ≥ 0} H(a)] = φ(⟨w*, x*⟩). With γn in place of n it falls like
+1/γ.
 
 **One token of a sequence** (Lemma 5.2). Neurons k whose recurrent weights hardly see the base state at position i-1,
 
     E_k: |⟨w_k, h⁰_{i-1}⟩| ≤ ε_c/√m,    P_i = P(E_k) = erf(ε_c/(2‖h⁰_{i-1}‖))
 
-have at position i a pre-activation ε_x(⟨a, x*_i⟩ + σ_i n), because h_{i-1} differs from h⁰_{i-1} by noise of size ε_x σ_i
-(`krogh.theory.recurrence.gram.residual_scales`). So weights c_k = 1_{E_k} H(√(m/2) a_k)/P_i on the signs D have
+have at position i a pre-activation ε_x(⟨a, x*_i⟩ + σ_i n), because h_{i-1} differs from h⁰_{i-1} by noise of size ε_x
+σ_i (`krogh.theory.recurrence.gram.residual_scales`). So weights c_k = 1_{E_k} H(√(m/2) a_k)/P_i on the signs D have
 
     (1/m) Σ_k c_k D_{i',k}  ≈  φ(⟨w*, x*_i⟩) at i' = i,  and O(ε_x) at other positions,
 
-where h_{i'-1} has a part of order 1 that no event holds fixed. `expected_selection` is the limit of infinite width, exact:
-with τ² the variance that ⟨w, h_{i'-1}⟩ keeps when ⟨w, h⁰_{i-1}⟩ is known, it is H's `response` at r'² = 3/4 + (τ/ε_x)².
+where h_{i'-1} has a part of order 1 that no event holds fixed. `expected_selection` is the limit of infinite width,
+exact: with τ² the variance that ⟨w, h_{i'-1}⟩ keeps when ⟨w, h⁰_{i-1}⟩ is known, it is H's `response` at r'² = 3/4 +
+(τ/ε_x)².
 """
 
 from __future__ import annotations
@@ -192,8 +194,8 @@ class Selector(Handmade):
         s = self.settings
         return (
             f"(1/m)Σ_k c_k D_(l,k) of a random network of width m = {s.width:,} is φ(⟨w*, x*_l⟩), φ = {s.series}, at "
-            f"l = {s.position} of {s.length} positions and O(ε_x) at the others, ε_x = {s.eps_x:g}, up to the error of a "
-            "mean over neurons"
+            f"l = {s.position} of {s.length} positions and O(ε_x) at the others, ε_x = {s.eps_x:g}, up to the error of "
+            "a mean over neurons"
         )
 
     @property
@@ -245,13 +247,16 @@ class Selector(Handmade):
         alpha, b = a @ s.direction, a[:, -1] / 2
 
         def q(i: int, at: Any) -> Any:
-            return scipy.special.eval_hermitenorm(i - 1, -at / r) * np.exp(-((at / r) ** 2) / 2) / math.sqrt(2 * math.pi)
+            density = np.exp(-((at / r) ** 2) / 2) / math.sqrt(2 * math.pi)
+            return scipy.special.eval_hermitenorm(i - 1, -at / r) * density
+
+        def squared(at: float, i: int) -> float:  # under the law of b, N(0, 1/4)
+            return float(q(i, at) ** 2 * math.exp(-2 * at**2) * math.sqrt(2 / math.pi))
 
         total = np.zeros(m)
         for i, c in enumerate(polynomial(s.series)):
             if i and c:
-                law = lambda at, i=i: q(i, at) ** 2 * math.exp(-2 * at**2) * math.sqrt(2 / math.pi)  # noqa: E731  N(0, 1/4)
-                z = integrate.quad(law, -8, 8, epsabs=1e-14, epsrel=1e-12, limit=400)[0]
+                z = integrate.quad(squared, -8, 8, (i,), epsabs=1e-14, epsrel=1e-12, limit=400)[0]
                 total += c * r**i / z * scipy.special.eval_hermitenorm(i, alpha) * q(i, b)
         inside = np.abs(self.network.W @ state) <= s.eps_c / math.sqrt(m)
         return np.where(inside, total, 0.0) / math.erf(s.eps_c / 2 / float(np.sqrt(state @ state)))

@@ -13,6 +13,7 @@ neurons that may be chosen with x.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,21 +62,30 @@ def operator_gains(W: NDArray[Any], seed: int = 0, starts: int = 4, inputs: int 
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((inputs, W.shape[1])).astype(W.dtype)
     typical = np.linalg.norm(np.maximum(x @ W.T, 0), axis=1) / np.linalg.norm(x, axis=1)
-    found = {}
-    for name, act in (("worst", lambda y: np.maximum(y, 0)), ("norm", lambda y: y)):
-        v = rng.standard_normal((starts, W.shape[1])).astype(W.dtype)
-        for _ in range(ROUNDS):
-            v /= np.linalg.norm(v, axis=1, keepdims=True)
-            y = act(v @ W.T)
-            gains = np.linalg.norm(y, axis=1)
-            v = y @ W
-        found[name] = float(gains.max())
-    return Gains(float(typical.mean()), found["worst"], found["norm"])
+    return Gains(
+        float(typical.mean()),
+        _largest_gain(W, rng, starts, ROUNDS, lambda y: np.maximum(y, 0)),
+        _largest_gain(W, rng, starts, ROUNDS, lambda y: y),
+    )
 
 
-def spectral_norm(W: NDArray[Any], seed: int = 0) -> float:
-    """‖W‖_2 by power iteration, from below."""
-    return operator_gains(W, seed, starts=2, inputs=1).norm
+def _largest_gain(
+    W: NDArray[Any], rng: np.random.Generator, starts: int, rounds: int, act: Callable[[NDArray[Any]], NDArray[Any]]
+) -> float:
+    """The largest ‖act(Wx)‖/‖x‖ that x ← Wᵀact(Wx) comes to from random starts."""
+    v = rng.standard_normal((starts, W.shape[1])).astype(W.dtype)
+    gain = 0.0
+    for _ in range(rounds):
+        v /= np.maximum(np.linalg.norm(v, axis=1, keepdims=True), np.finfo(v.dtype).tiny)  # a start may be lost
+        y = act(v @ W.T)
+        gain = float(np.linalg.norm(y, axis=1).max())
+        v = y @ W
+    return gain
+
+
+def spectral_norm(W: NDArray[Any], seed: int = 0, rounds: int = 30) -> float:
+    """‖W‖_2 by power iteration, from below: within 1% for a Gaussian matrix."""
+    return _largest_gain(W, np.random.default_rng(seed), 2, rounds, lambda y: y)
 
 
 class Movement(NamedTuple):

@@ -26,7 +26,9 @@ SEEN = 64
 
 def spectral_norm(matrix: Float[Array, "rows columns"]) -> Float[Array, ""]:
     """The largest singular value by power iteration, from below; 0 of nothing."""
-    start = jnp.cos(jnp.arange(matrix.shape[1], dtype=jnp.float32) ** 2)  # no singular vector of anything that is trained
+    start = jnp.cos(
+        jnp.arange(matrix.shape[1], dtype=jnp.float32) ** 2
+    )  # no singular vector of anything that is trained
 
     def step(v: Array, _: None) -> tuple[Array, None]:
         after = matrix.T @ (matrix @ v)
@@ -66,8 +68,8 @@ class Objective(Probe):
     """The objective E Σ_j G(f_j, y_j) on the validation sample, and the share of variance that is not explained.
 
     The sum is over all numbers of a label, as the theory has it, against labels as they are observed, noise included;
-    G is a loss of real labels, and half the square for "square". The share is Σ_j E(f_j - truth_j)²/Σ_j Var(truth_j) over
-    the sample's own variance.
+    G is a loss of real labels, and half the square for "square". The share is Σ_j E(f_j - truth_j)²/Σ_j Var(truth_j),
+    with the variance of the sample.
     """
 
     loss: str = structure(default="square")

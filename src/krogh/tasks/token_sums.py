@@ -5,8 +5,8 @@ tokens x*_2 .. x*_{L-1} (`token_sequences.py`) the label at position j = 3 .. L 
 
     F*_{j,s}(x*) = Σ_{i=2}^{j-1} Σ_r a_{i→j,r,s} Φ_{i→j,r,s}(<w*_{i→j,r,s}, x*_i>),    ‖w*‖ = 1,    Φ(0) = 0
 
-which reads tokens before position j alone. The amplitudes a (1 unless given) are part of Φ in the source; here Φ is what
-a program is made of and a is a number that it reads, as is w*: trials with other targets are one cohort.
+which reads tokens before position j alone. The amplitudes a (1 unless given) are part of Φ in the source; here Φ is
+what a program is made of and a is a number that it reads, as is w*: trials with other targets are one cohort.
 
     token-sum            every (i, j, r, s) has its own                                                       (eq. 3.1)
     token-convolution    A*_{j-i} φ(W*_{j-i} x*_i): parameters depend on j-i alone                            (Ex. 3.5)
@@ -18,6 +18,7 @@ by the truth F*, so its error is what is lost beyond that.
 """
 
 import abc
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -64,14 +65,18 @@ class Sequences(NamedTuple):
 class SequenceSum(Task):
     """What tasks on sequences of unit tokens share: how they are normalised, where labels stand, noise, squared errors.
 
-    `labels` are at j = 3 .. L ("every") or at L alone ("last"); `noise` is the variance v of what is added to them.
+    Labels are at j = 3 .. L or at L alone; `noise` is the variance v of what is added to them.
     """
 
     length: AbstractVar[int]
     eps_x: AbstractVar[Float[AnyArray, ""]]
     last: AbstractVar[str]
-    labels: AbstractVar[str]
     noise: AbstractVar[Float[AnyArray, ""] | None]
+
+    @property
+    @abc.abstractmethod
+    def every(self) -> bool:
+        """Whether every position has a label, and not the last alone."""
 
     @property
     @abc.abstractmethod
@@ -102,12 +107,12 @@ class SequenceSum(Task):
     @property
     def places(self) -> tuple[int, ...]:
         """The positions j that have labels, counted from 1."""
-        return tuple(range(3, self.length + 1)) if self.labels == "every" else (self.length,)
+        return tuple(range(3, self.length + 1)) if self.every else (self.length,)
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
         """Every (i, j) with i < j, in the order of parameters: by j, then by i."""
-        return pairs_of(self.length, self.labels)
+        return pairs_of(self.length, "every" if self.every else "last")
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -119,8 +124,6 @@ class SequenceSum(Task):
 
     def check_common(self) -> None:
         check_sequences(self.length, self.dx, self.eps_x, self.last)
-        if self.labels not in LABELS:
-            raise unknown("labels", self.labels, LABELS)
         noise = self.noise
         fine = noise is None or traced(noise) or bool(np.all((np.asarray(noise) >= 0) & np.isfinite(noise)))
         require(fine, f"noise is a variance, a finite number ≥ 0; got noise={plain(noise)}")
@@ -140,8 +143,9 @@ class SequenceSum(Task):
 
     def _shaped(self, labels: Float[Array, "batch labels outputs"]) -> Float[Array, "batch ..."]:
         """Without the axes that there are not: of one label, and of one output."""
-        kept = (size for size, there in zip(labels.shape[1:], (self.labels == "every", self.outputs > 1)) if there)
-        return labels.reshape(labels.shape[0], *kept)
+        size, places, outputs = labels.shape
+        kept = (places,) * self.every + (outputs,) * (outputs > 1)
+        return labels.reshape(size, *kept)
 
     def error(self, prediction: Float[Array, "batch ..."], truth: Float[Array, "batch ..."]) -> Float[Array, " batch"]:
         """The mean over labels and outputs of squared differences."""
@@ -180,10 +184,12 @@ class SphereSum(SequenceSum):
         weights, amplitudes, names = self.terms()
         read = np.array([i - 2 for i, _ in self.pairs])
         own = jnp.take(jnp.asarray(raw), read, axis=1)[:, :, None, None, :]  # [batch, pairs, 1, 1, dx]
-        z = jnp.sum(own * weights[None], axis=-1)  # a sum and no product of matrices: the same bits however it is stacked
+        z = jnp.sum(
+            own * weights[None], axis=-1
+        )  # a sum and no product of matrices: the same bits however it is stacked
         terms = jnp.sum(amplitudes[None] * _apply(names, z), axis=2)
         ends = np.cumsum([0, *(j - 2 for j in self.places)])
-        return jnp.stack([jnp.sum(terms[:, a:b], axis=1) for a, b in zip(ends[:-1], ends[1:], strict=True)], axis=1)
+        return jnp.stack([jnp.sum(terms[:, a:b], axis=1) for a, b in itertools.pairwise(ends)], axis=1)
 
     def of_tokens(self, tokens: Any) -> Examples:
         """Examples of tokens of your own [batch, L-2, dx], without noise."""
@@ -210,7 +216,10 @@ class SphereSum(SequenceSum):
         def values(r: int, along: Floats) -> Floats:
             """a Φ at <w_r, x*> = √3/2·‖rest‖·along + bias: [pairs, outputs, nodes]."""
             z = REST * size[:, r, :, None] * along + bias[:, r, :, None]
-            return amplitudes[:, r, :, None] * np.asarray(_apply(kinds[:, r, :].ravel(), jnp.asarray(z[None, :, None])))[0, :, 0]
+            return (
+                amplitudes[:, r, :, None]
+                * np.asarray(_apply(kinds[:, r, :].ravel(), jnp.asarray(z[None, :, None])))[0, :, 0]
+            )
 
         mean, square = np.zeros(size[:, 0].shape), np.zeros(size[:, 0].shape)
         for r in range(p):
@@ -278,6 +287,11 @@ def _check_unit(weights: Any, name: str) -> None:
         require(fine, f"{name} are unit vectors; got one of norm {off:.6g} (target_weights draws some)")
 
 
+def _check_labels(labels: str) -> None:
+    if labels not in LABELS:
+        raise unknown("labels", labels, LABELS)
+
+
 def _check_finite(given: Any, name: str) -> None:
     require(traced(given) or bool(np.all(np.isfinite(given))), f"{name} are finite numbers; got {plain(given)}")
 
@@ -333,8 +347,7 @@ class TokenSum(SphereSum):
 
     def __check_init__(self) -> None:
         require_integer("length", self.length, 3)
-        if self.labels not in LABELS:
-            raise unknown("labels", self.labels, LABELS)
+        _check_labels(self.labels)
         shape, count = np.shape(self.weights), len(self.pairs)
         require(
             len(shape) == 4 and shape[0] == count and min(shape) >= 1,
@@ -364,7 +377,8 @@ class TokenSum(SphereSum):
             require((i, j) in wanted, f"pairs have 2 ≤ i < j ≤ {length}, and j a label; got i={i}, j={j}")
         missing = [pair for pair in wanted if pair not in weights]
         require(not missing, f"every pair i < j has a function; got none for {missing[:3]}")
-        return cls(length, np.stack([np.asarray(weights[pair], np.float32) for pair in wanted]), **options)
+        stacked = np.stack([np.asarray(weights[pair], np.float32) for pair in wanted])
+        return cls(length=length, weights=stacked, **options)
 
     @classmethod
     def random(
@@ -374,7 +388,11 @@ class TokenSum(SphereSum):
         for name, number, least in (("length", length, 3), ("dx", dx, 2), ("p", p, 1), ("outputs", outputs, 1)):
             require_integer(name, number, least)
         count = len(pairs_of(length, options.get("labels", "every")))
-        return cls(length, target_weights(count, p, outputs, dx, seed=seed, bias=bias), **options)
+        return cls(length=length, weights=target_weights(count, p, outputs, dx, seed=seed, bias=bias), **options)
+
+    @property
+    def every(self) -> bool:
+        return self.labels == "every"
 
     @property
     def dx(self) -> int:
@@ -397,7 +415,10 @@ class TokenSum(SphereSum):
 
 @task("token-convolution")
 class TokenConvolution(SphereSum):
-    """F*_j = Σ_{i<j} A*_{j-i} φ(W*_{j-i} x*_i): W* [lags, p, dx] with unit rows and A* [lags, outputs, p], lags 1 .. L-2."""
+    """F*_j = Σ_{i<j} A*_{j-i} φ(W*_{j-i} x*_i), for lags j-i = 1 .. L-2.
+
+    `weights` are W* [lags, p, dx] with unit rows, `read` is A* [lags, outputs, p].
+    """
 
     length: int = structure()
     weights: Float[AnyArray, "lags p dx"] = data()
@@ -421,6 +442,7 @@ class TokenConvolution(SphereSum):
 
     def __check_init__(self) -> None:
         require_integer("length", self.length, 3)
+        _check_labels(self.labels)
         lags, weights, read = self.length - 2, np.shape(self.weights), np.shape(self.read)
         require(
             len(weights) == 3 and weights[0] == lags and min(weights) >= 1,
@@ -441,7 +463,12 @@ class TokenConvolution(SphereSum):
         for name, number, least in (("length", length, 3), ("dx", dx, 2), ("p", p, 1), ("outputs", outputs, 1)):
             require_integer(name, number, least)
         read = np.random.default_rng([918, seed]).standard_normal((length - 2, outputs, p)) / math.sqrt(p)
-        return cls(length, target_weights(length - 2, p, dx, seed=seed, bias=bias), read, **options)
+        weights = target_weights(length - 2, p, dx, seed=seed, bias=bias)
+        return cls(length=length, weights=weights, read=read, **options)
+
+    @property
+    def every(self) -> bool:
+        return self.labels == "every"
 
     @property
     def dx(self) -> int:
@@ -518,9 +545,14 @@ class LetterCount(LetterSum):
     )
 
     def __check_init__(self) -> None:
+        _check_labels(self.labels)
         self.check_common()
         positive = traced(self.scale) or bool(np.all(np.asarray(self.scale) > 0) and np.all(np.isfinite(self.scale)))
         require(positive, f"scale must be a positive number; got scale={plain(self.scale)}")
+
+    @property
+    def every(self) -> bool:
+        return self.labels == "every"
 
     def counts(self, raw: AnyArray) -> Int[Array, "batch labels"]:
         """#a - #b among the letters before each label."""
@@ -539,7 +571,14 @@ class LetterCount(LetterSum):
         shape = (len(self.pairs), 1, 1)
         weights = np.broadcast_to(np.array([1, -1, 0]) / math.sqrt(2), (*shape, 3))
         amplitudes = np.full(shape, 1 / math.sqrt(3 / 8)) / np.asarray(self.scale)
-        return TokenSum(self.length, weights, "z", amplitudes, self.eps_x, self.last, self.labels)
+        return TokenSum(
+            length=self.length,
+            weights=weights,
+            amplitudes=amplitudes,
+            eps_x=self.eps_x,
+            last=self.last,
+            labels=self.labels,
+        )
 
     @classmethod
     def example(cls) -> "LetterCount":
@@ -557,9 +596,9 @@ class LetterPositions(LetterSum):
 
     length: int = structure()
     coefficients: Float[AnyArray, " letters"] = data()
-    eps_x: Float[AnyArray, ""] = data(default=1.0)
-    last: str = structure(default="eps")
-    noise: Float[AnyArray, ""] | None = data(optional=True, default=None)
+    eps_x: Float[AnyArray, ""] = data()
+    last: str = structure()
+    noise: Float[AnyArray, ""] | None = data(optional=True)
 
     system = System(
         knobs={
@@ -588,12 +627,14 @@ class LetterPositions(LetterSum):
             _check_finite(self.coefficients, "coefficients")
 
     @property
-    def labels(self) -> str:
-        return "last"
+    def every(self) -> bool:
+        return False
 
     def truth(self, raw: AnyArray) -> Float[Array, "batch 1 1"]:
         bits, total = jnp.asarray(raw), jnp.zeros(jnp.asarray(raw).shape[0], jnp.float32)
-        for place in range(self.letters):  # in one order, whatever the number of strings: the same string, the same bits
+        for place in range(
+            self.letters
+        ):  # in one order, whatever the number of strings: the same string, the same bits
             total = total + jnp.where(bits[:, place] == 0, jnp.asarray(self.coefficients)[place], 0.0)
         return total[:, None, None]
 
@@ -605,7 +646,14 @@ class LetterPositions(LetterSum):
         """The same function as a sum over tokens of the class: 1[b] = <(0, 1, 0), x*>·2/√3."""
         weights = np.broadcast_to(np.array([0.0, 1.0, 0.0]), (self.letters, 1, 1, 3))
         amplitudes = np.asarray(self.coefficients)[:, None, None] / REST
-        return TokenSum(self.length, weights, "z", amplitudes, self.eps_x, self.last, "last")
+        return TokenSum(
+            length=self.length,
+            weights=weights,
+            amplitudes=amplitudes,
+            eps_x=self.eps_x,
+            last=self.last,
+            labels="last",
+        )
 
     @classmethod
     def example(cls) -> "LetterPositions":

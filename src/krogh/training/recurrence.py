@@ -31,7 +31,7 @@ W_ALONE, W_AND_A = ("A", "B"), ("B",)
 
 
 def mean_rate(eta: float, numbers: int, loss: str = "square") -> float:
-    """The rate on a mean over `numbers` that makes the step of η on their sum; of half squares where it is of squares."""
+    """The rate on a mean over `numbers` that makes the step of η on their sum; on half of it for squares."""
     require_integer("numbers", numbers, 1)
     return eta * numbers / (2 if loss == "square" else 1)
 
@@ -84,6 +84,6 @@ class TheoremValues:
         return self.c_rate / (self.eps * self.length**2 * self.outputs**2 * self.width)
 
     def training(self, samples: int, stopping: Stopping, labels: int, loss: str = "huber", **options: Any) -> Training:
-        """One example per step, drawn uniformly with replacement from `samples`; W alone unless `frozen` says otherwise."""
+        """One example per step, drawn with replacement from `samples`; W alone is trained unless `frozen` is given."""
         rate = mean_rate(self.eta, labels * self.outputs, loss)
         return Training(Sgd(rate), Resampled(samples), stopping, loss, **({"frozen": W_ALONE} | options))

@@ -1,11 +1,11 @@
-"""The ReLU Elman network of the theory: its initial variances, predictions against a plain loop, what training moves."""
+"""The ReLU Elman network of the theory: initial variances, predictions against a plain loop, what training moves."""
 
 from __future__ import annotations
 
 import jax
 import numpy as np
 import pytest
-from support import random_params
+from support import in_double, random_params
 
 from krogh.engine import Given, Trial, Weights, run
 from krogh.engine.inheriting import identity_of
@@ -53,6 +53,8 @@ def test_elman_rnn_predicts_what_a_plain_loop_does(scale):
     model = ElmanRnn(width=8, reads=N, scale=scale)
     params = random_params(TASK, model, np.float32)
     found = predict(model, params, X)
+    double = in_double(predict, model, random_params(TASK, model), X)
+    np.testing.assert_allclose(double, plain(random_params(TASK, model), X, scale), rtol=1e-6)
     np.testing.assert_allclose(found, plain(params, X, scale), rtol=2e-4, atol=2e-4)
     at_end = ElmanRnn(width=8, scale=scale)
     params = random_params(TASK, at_end, np.float32)

@@ -99,4 +99,4 @@ def test_check_tokens_refuses_what_is_off_the_sphere_or_has_another_bias():
         check_tokens(np.array([[1.0, 0.5]]))
     with pytest.raises(KroghError, match=r"last coordinate of a token is 1/2; got 0\.6 "):
         check_tokens(np.array([[0.8, 0.6]]))
-    assert BIAS**2 + REST**2 == pytest.approx(1)
+    np.testing.assert_allclose(BIAS**2 + REST**2, 1)

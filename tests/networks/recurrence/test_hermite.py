@@ -23,7 +23,7 @@ PLACES = np.array([-0.9, -0.3, 0.0, 0.5, 0.95])
 
 
 def indicator_mean(weight: HermiteWeight, x: float, r: float, shift: float) -> float:
-    """E over a grid of α and b; β is integrated out: P(αx + β√(r²-x²) + b + s ≥ 0 | α, b) is a normal distribution's."""
+    """E over a grid of α and b, β integrated out: P(αx + β√(r²-x²) + b + s ≥ 0 | α, b) is a normal law's."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(160)
     weights = weights / weights.sum()
     alpha, b = nodes[:, None], weight.spread * nodes[None, :]

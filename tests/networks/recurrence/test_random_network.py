@@ -72,7 +72,9 @@ def test_backward_is_the_product_of_matrices_as_it_is_defined():
 def test_pseudo_is_the_derivative_of_the_model_to_rounding():
     W, A = RNG.standard_normal((M, M)), RNG.standard_normal((M, DX + 1))
     for given in ((W, A), (W, None), (None, A)):
-        expected = derivative(*(np.zeros_like(one) if part is None else part for part, one in zip(given, (W, A))))
+        expected = derivative(
+            *(np.zeros_like(one) if part is None else part for part, one in zip(given, (W, A), strict=True))
+        )
         for j in range(1, L + 1):
             np.testing.assert_allclose(RUN.pseudo(*given, j=j), expected[:, j - 1], rtol=1e-11, atol=1e-11)
     np.testing.assert_array_equal(RUN.pseudo(W, A), RUN.pseudo(W, A, j=L))
@@ -81,7 +83,7 @@ def test_pseudo_is_the_derivative_of_the_model_to_rounding():
 def test_outer_products_stand_for_their_matrix():
     shift = OuterProducts(RNG.standard_normal((3, M)), RNG.standard_normal((3, M)))
     dense, h = shift.dense(), RNG.standard_normal((2, 5, M))
-    np.testing.assert_allclose(dense, sum(np.outer(a, b) for a, b in zip(shift.left, shift.right)))
+    np.testing.assert_allclose(dense, sum(np.outer(a, b) for a, b in zip(shift.left, shift.right, strict=True)))
     np.testing.assert_allclose(shift(h), h @ dense.T)
     np.testing.assert_allclose(shift.T.dense(), dense.T)
     np.testing.assert_allclose((shift * 2.5).dense(), 2.5 * dense)

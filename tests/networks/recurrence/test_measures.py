@@ -46,13 +46,13 @@ def test_operator_gains_are_those_of_gaussian_matrices():
     assert gains.typical == pytest.approx(1, abs=0.02)
     assert gains.worst == pytest.approx(1 + math.sqrt(2), rel=0.03)
     assert gains.norm == pytest.approx(2 * math.sqrt(2), rel=0.03)
-    assert spectral_norm(W) == pytest.approx(np.linalg.norm(W, 2), rel=0.01)
+    assert spectral_norm(W) == pytest.approx(np.linalg.norm(W, 2), rel=1e-3)
 
 
 def test_operator_gains_of_small_matrices_by_hand():
-    gains = operator_gains(np.diag([3.0, -4.0, 1.0]))
+    gains = operator_gains(np.diag([3.0, -4.0, 1.0]), starts=8)
     assert gains.worst == pytest.approx(4) and gains.norm == pytest.approx(4)
-    signed = operator_gains(np.array([[1.0, 0.0], [-1.0, 0.0]]))
+    signed = operator_gains(np.array([[1.0, 0.0], [-1.0, 0.0]]), starts=8)
     assert signed.worst == pytest.approx(1) and signed.norm == pytest.approx(math.sqrt(2))
 
 

@@ -68,7 +68,7 @@ class ElmanRnn(Model):
     def predict(self, params: Parameters, x: Num[AnyArray, "batch length features"]) -> Float[Array, "batch ..."]:
         h = elman_states(params["W"], params["A"], x)
         read = h[-1] if self.reads == 0 else h[-self.reads :].swapaxes(0, 1)
-        return self.scale * (read @ params["B"].T)
+        return jnp.asarray(self.scale).astype(read.dtype) * (read @ params["B"].T)
 
     def check(self, task: Task) -> None:
         require(

@@ -1,4 +1,10 @@
 """Networks that the theory of recurrent networks writes down, and the random ones that it writes them into.
 
 random_network.py   `RandomRnn`: the ReLU Elman network at initialisation, its signs, backward matrices and expansion
+hermite.py          a weight by which threshold neurons compute a smooth function
+selector.py         which picks one function of one token off the signs of a random network
+good_shift.py       the shift of the recurrent matrix that makes a sum over tokens of such functions
+counting.py         an exact network of four units that counts letters
+measures.py         errors of constructions, gains, movement, and how linear a network is
+kernel.py           the tangent kernel, and regression with it
 """

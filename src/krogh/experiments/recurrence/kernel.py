@@ -28,7 +28,7 @@ from krogh.experiments.recurrence.common import (
 )
 from krogh.lab import Claims, Experiment, Figure, Network, Results, Tables, experiment, figures, median, need, setting
 from krogh.lab.experiment import Measures
-from krogh.networks.recurrence.kernel import kernel_regression
+from krogh.networks.recurrence.kernel import kernel_predictions, kernel_regressions
 from krogh.networks.recurrence.random_network import RandomRnn
 from krogh.training import Resampled
 
@@ -163,17 +163,15 @@ def against_kernel(one: Network, settings: Settings) -> list[dict[str, Any]]:
     trained = np.inf
     if one.final is not None:
         trained = float(np.mean((trial.model.predict(weights_of(one.final), test.x) - truth) ** 2))
-    rows = []
-    for ridge in settings.ridges:
-        fit = kernel_regression(network, np.asarray(sample.x), np.asarray(sample.y)[:, None, None], ridge=ridge)
-        said = fit.predict(np.asarray(test.x))[:, 0, 0]
-        rows.append(
-            {
-                "seed": one.seed,
-                "ridge": ridge,
-                "kernel": float(np.mean((said - truth) ** 2)) / variance,
-                "trained": trained / variance,
-                "norm": fit.norm * np.sqrt(settings.width),
-            }
-        )
-    return rows
+    labels = np.asarray(sample.y)[:, None, None]
+    fits = kernel_regressions(network, np.asarray(sample.x), labels, ridges=settings.ridges)
+    return [
+        {
+            "seed": one.seed,
+            "ridge": ridge,
+            "kernel": float(np.mean((said[:, 0, 0] - truth) ** 2)) / variance,
+            "trained": trained / variance,
+            "norm": fit.norm * np.sqrt(settings.width),
+        }
+        for ridge, fit, said in zip(settings.ridges, fits, kernel_predictions(fits, np.asarray(test.x)), strict=True)
+    ]

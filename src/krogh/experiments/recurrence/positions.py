@@ -121,7 +121,7 @@ class Positions(Experiment[Settings]):
         panel.ax.set_xticks([])
         yield chart.figure(
             f"Labels Σ c_i 1[x_i = b] with c_i = i/{settings.length - 2} for all {2 ** (settings.length - 2)} "
-            f"strings; m = {settings.width}, {settings.budget:,} steps of {settings.batch_size}. Right: a dot per seed.",
+            f"strings; m = {settings.width}, {settings.budget:,} steps of {settings.batch_size}. Right: one per seed.",
             rows.drop("truth", "said"),
         )
 

@@ -95,14 +95,25 @@ class KernelRegression:
 
     def predict(self, x: Array) -> Array:
         """Answers [batch, positions, outputs] to sequences x [batch, L, d]."""
-        run = self.data.network.run(x)
-        moved = kernel_between(run, self.data, self.positions, self.trained) @ self.alpha
-        return initial_outputs(run, self.positions) + moved.reshape(len(x), len(self.positions), -1)
+        return kernel_predictions([self], x)[0]
 
 
 def initial_outputs(run: Run, positions: Sequence[int]) -> Array:
     """y_j at these positions: [batch, positions, outputs]."""
     return np.stack([run.output(j) for j in positions], axis=1)
+
+
+def kernel_predictions(fits: Sequence[KernelRegression], x: Array) -> list[Array]:
+    """What several fits to the same data, of other ridges, answer to sequences x: the kernel is computed once."""
+    first = fits[0]
+    alike = all(one.data is first.data for one in fits)
+    require(alike, "predictions are made together for fits to the same data; got fits to other data")
+    run = first.data.network.run(x)
+    cross, start = (
+        kernel_between(run, first.data, first.positions, first.trained),
+        initial_outputs(run, first.positions),
+    )
+    return [start + (cross @ one.alpha).reshape(start.shape) for one in fits]
 
 
 def kernel_regression(
@@ -113,16 +124,33 @@ def kernel_regression(
     trained: Sequence[str] = ("W",),
     ridge: float = 1e-4,
 ) -> KernelRegression:
-    """Fit labels y [n, positions, outputs] of sequences x [n, L, d]; `ridge` is in units of K's mean diagonal."""
+    """The fit for one ridge: see `kernel_regressions`."""
+    return kernel_regressions(network, x, y, positions, trained, (ridge,))[0]
+
+
+def kernel_regressions(
+    network: RandomRnn,
+    x: Array,
+    y: Array,
+    positions: Sequence[int] | None = None,
+    trained: Sequence[str] = ("W",),
+    ridges: Sequence[float] = (1e-4,),
+) -> list[KernelRegression]:
+    """Fit labels y [n, positions, outputs] of sequences x [n, L, d]; `ridges` are in units of K's mean diagonal."""
     run = network.run(x)
     places = tuple([run.length] if positions is None else positions)
     shape = (len(run.x), len(places), len(network.B))
     require(np.shape(y) == shape, f"labels have the shape {list(shape)}; got {list(np.shape(y))}")
-    require(0 <= ridge < math.inf, f"ridge must be a number ≥ 0; got ridge={ridge!r}")
+    for ridge in ridges:
+        require(0 <= ridge < math.inf, f"ridge must be a number ≥ 0; got ridge={ridge!r}")
     K = kernel_between(run, run, places, trained).astype(np.float64)
     residual = (np.asarray(y, np.float64) - initial_outputs(run, places)).reshape(-1)
-    alpha = np.linalg.solve(K + ridge * np.mean(np.diagonal(K)) * np.eye(len(K)), residual)
-    return KernelRegression(run, places, _names(trained), alpha, math.sqrt(max(0.0, float(alpha @ K @ alpha))))
+    fits = []
+    for ridge in ridges:
+        alpha = np.linalg.solve(K + ridge * np.mean(np.diagonal(K)) * np.eye(len(K)), residual)
+        norm = math.sqrt(max(0.0, float(alpha @ K @ alpha)))
+        fits.append(KernelRegression(run, places, _names(trained), alpha, norm))
+    return fits
 
 
 def _names(trained: Sequence[str]) -> tuple[str, ...]:

@@ -88,13 +88,13 @@ class BitStringTask(Task):
     def draw(self, key: PRNGKeyArray, size: int) -> Strings:
         if not self.held:
             return jax.random.bernoulli(key, 0.5, (size, self.bits)).astype(jnp.uint8)
-        return self._trained_on(jax.random.randint(key, (size,), 0, 2**self.bits - self.held))
+        return self._in_order(jax.random.randint(key, (size,), 0, 2**self.bits - self.held))
 
     def test(self, key: PRNGKeyArray, size: int) -> Strings:
         """Strings that a network is judged on: those that are held out, one after the other, where some are."""
         if not self.held:
             return self.draw(key, size)
-        return self._shuffled(2**self.bits - self.held + jnp.arange(size) % self.held)
+        return self._in_order(2**self.bits - self.held + jnp.arange(size, dtype=jnp.int32) % self.held)
 
     def dataset(self, key: PRNGKeyArray, size: int, m: Int[AnyArray, ""] | int) -> Strings:
         """A finite sample; where some strings are held out, of the others without repetition, as far as they go."""
@@ -102,21 +102,18 @@ class BitStringTask(Task):
             return self.draw(key, size)
         count = 2**self.bits - self.held
         order = shuffled(key, jnp.zeros(size, jnp.uint32), jnp.arange(size, dtype=jnp.uint32) % count, jnp.uint32(count))
-        return self._trained_on(order)
+        return self._in_order(order)
 
     def check_test(self, size: int) -> None:
         known = not self.held or size <= self.held
         require(known, f"{self.held} strings are held out to be judged on; got validation={size}")
 
-    def _trained_on(self, place: Int[Array, " size"]) -> Strings:
-        return self._shuffled(place)
-
-    def _shuffled(self, place: Int[Array, " size"]) -> Strings:
+    def _in_order(self, place: Int[Array, " size"]) -> Strings:
         """The strings at these places of the order that `split` chooses."""
         key, count = jax.random.fold_in(jax.random.key(0), self.split), 2**self.bits
         place = place.astype(jnp.uint32)
         number = shuffled(key, jnp.zeros_like(place), place, jnp.uint32(count))
-        return ((number[:, None] >> jnp.arange(self.bits)) & 1).astype(jnp.uint8)
+        return ((number[:, None] >> jnp.arange(self.bits, dtype=jnp.int32)[None, :]) & 1).astype(jnp.uint8)
 
     def decode(self, raw: Strings) -> Examples:
         label = self.member(jnp.asarray(raw))
@@ -300,7 +297,8 @@ class Substring(BitStringTask):
         for pattern in self.patterns:
             wanted = np.array([int(letter) for letter in pattern], np.uint8)
             for start in range(self.bits - len(pattern) + 1):
-                total += jnp.all(given[:, start : start + len(pattern)] == wanted[None, :], axis=-1)
+                here = jnp.all(given[:, start : start + len(pattern)] == wanted[None, :], axis=-1)
+                total += here.astype(jnp.int32)
         return total
 
     def member(self, strings: Strings) -> Float[Array, " size"]:

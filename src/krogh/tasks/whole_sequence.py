@@ -176,12 +176,15 @@ class WholeSequence(Task):
 
     def target(self, tokens: Float[Array, "size count dx"]) -> Float[Array, "size ..."]:
         """F of true tokens, at the end or at every step: [size, L-2, outputs] without the axes that there are not."""
-        own = jnp.einsum("ncd,rscd->ncrs", tokens, jnp.asarray(self.weights))
+        # products and sums written out: a dot product has other last bits for many tasks at once
+        directions = jnp.transpose(jnp.asarray(self.weights), (2, 0, 1, 3))[None]
+        own = jnp.sum(tokens[:, :, None, None, :] * directions, axis=-1)  # [size, L-2, terms, outputs]
         z = jnp.cumsum(own, axis=1) if self.every_step else jnp.sum(own, axis=1)
         terms = self.series()
         values = [[terms[r][s](z[..., r, s]) for s in range(self.outputs)] for r in range(self.terms)]
         each = jnp.stack([jnp.stack(of_term, axis=-1) for of_term in values], axis=-2)
-        found = jnp.sum(each * jnp.asarray(self.coefficients), axis=-2)
+        b = jnp.asarray(self.coefficients)
+        found = jnp.sum(each * b.reshape((1,) * (each.ndim - 2) + b.shape), axis=-2)
         return found if self.outputs > 1 else found[..., 0]
 
     def error(self, prediction: Float[Array, "batch ..."], truth: Float[Array, "batch ..."]) -> Float[Array, " batch"]:

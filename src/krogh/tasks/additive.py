@@ -41,12 +41,16 @@ def position_features(x: ArrayLike, degree: int = 1) -> Floats:
 
 
 def fit_squares(features: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> Floats:
-    """The coefficients of least (weighted) squares; the smallest ones where several do."""
+    """The coefficients of least (weighted) squares; the smallest ones where several do.
+
+    Columns may depend on each other up to the rounding of float32 (the squares of a unit token add up): directions
+    below 10^-6 of the largest are left out, lest the rounding be fitted.
+    """
     a, b = np.asarray(features, np.float64), np.asarray(y, np.float64)
     if weights is not None:
         root = np.sqrt(np.asarray(weights, np.float64))
         a, b = a * root[:, None], b * root
-    return np.asarray(np.linalg.lstsq(a, b, rcond=1e-10)[0])
+    return np.asarray(np.linalg.lstsq(a, b, rcond=1e-6)[0])
 
 
 def unexplained(features: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> float:

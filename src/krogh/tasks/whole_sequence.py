@@ -174,8 +174,9 @@ class WholeSequence(Task):
         x = normalise_tokens(tokens, self.eps_x, "one")
         return Examples(x, truth + jnp.asarray(self.noise) * raw.noise, truth)
 
-    def target(self, tokens: Float[Array, "size count dx"]) -> Float[Array, "size ..."]:
+    def target(self, tokens: Float[AnyArray, "size count dx"]) -> Float[Array, "size ..."]:
         """F of true tokens, at the end or at every step: [size, L-2, outputs] without the axes that there are not."""
+        tokens = jnp.asarray(tokens)
         # products and sums written out: a dot product has other last bits for many tasks at once
         directions = jnp.transpose(jnp.asarray(self.weights), (2, 0, 1, 3))[None]
         own = jnp.sum(tokens[:, :, None, None, :] * directions, axis=-1)  # [size, L-2, terms, outputs]

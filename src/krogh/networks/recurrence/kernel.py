@@ -45,7 +45,7 @@ class Kernels:
 def tangent_kernels(
     run: Run, other: Run, j: int | None = None, other_j: int | None = None, aligned: bool = False
 ) -> Kernels:
-    """K_W and K_A between y_j of one batch and y_{j'} of another, of one network; at the end unless positions are given.
+    """K_W and K_A between y_j of one batch and y_{j'} of another, of one network; at the end unless places are given.
 
     `aligned` keeps only the terms with j-i = j'-i', which stay as the width grows.
     """
@@ -113,7 +113,7 @@ def kernel_regression(
     trained: Sequence[str] = ("W",),
     ridge: float = 1e-4,
 ) -> KernelRegression:
-    """Fit labels y [n, positions, outputs] of sequences x [n, L, d]; `ridge` is in units of the mean of K's diagonal."""
+    """Fit labels y [n, positions, outputs] of sequences x [n, L, d]; `ridge` is in units of K's mean diagonal."""
     run = network.run(x)
     places = tuple([run.length] if positions is None else positions)
     shape = (len(run.x), len(places), len(network.B))

@@ -16,16 +16,14 @@ from krogh.theory import REQUIRED, Prediction, predict
 from krogh.theory.boolean.search import random_search
 from krogh.theory.prediction import _plain
 
+SOURCES = ("dissertation", "qSTR paper", "SM paper", "Can SGD learn RNNs", "Learning in RNNs")
+
 
 @pytest.mark.parametrize("name", list(PREDICTIONS))
 def test_every_prediction_says_what_it_is_and_gives_json(name, prediction_settings):
     thing = PREDICTIONS[name]
     assert isinstance(thing, Prediction) and thing.name == name
-    assert (
-        thing.summary.endswith(".")
-        and thing.source.startswith(("dissertation", "qSTR paper", "SM paper"))
-        and thing.constants
-    )
+    assert thing.summary.endswith(".") and thing.source.startswith(SOURCES) and thing.constants
     given = prediction_settings[name]
     numbers = predict(name, **given)
     assert json.loads(json.dumps(numbers, allow_nan=False)) == numbers

@@ -17,9 +17,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln, zeta
 
 from krogh.errors import KroghError, require
+
+Numbers = NDArray[np.float64]
 
 MENU = ("z", "z^2", "z^3-z", "sin(1)", "tanh", "exp", "cos(1)")
 MOST_DEGREE = 400
@@ -29,7 +32,8 @@ MOST_DEGREE = 400
 class Series:
     """φ as a name, a formula in JAX, its coefficients, and the radius within which they add up to it.
 
-    `coefficient(i)` is c_i; `degree` is the highest one that is not zero, None where there is no end.
+    `coefficient(i)` is c_i; `degree` is the highest one that is not zero, None where there is no end. `log_magnitude`
+    takes indices to ln|c_i| where floats cannot hold c_i itself; without it that is read off `coefficient`.
     """
 
     name: str
@@ -37,11 +41,20 @@ class Series:
     coefficient: Callable[[int], float]
     degree: int | None
     radius: float = math.inf
+    log_magnitude: Callable[[Numbers], Numbers] | None = None
 
     def __call__(self, z: Float[Array, "*any"]) -> Float[Array, "*any"]:
         return self.formula(z)
 
-    def coefficients(self, degree: int | None = None) -> NDArray[np.float64]:
+    def log_magnitudes(self, indices: ArrayLike) -> Numbers:
+        """ln|c_i| at whole numbers i, minus infinity where c_i is 0."""
+        i = np.asarray(indices, np.float64)
+        if self.log_magnitude is not None:
+            return self.log_magnitude(i)
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log([abs(self.coefficient(int(j))) for j in i.flat]).reshape(i.shape))
+
+    def coefficients(self, degree: int | None = None) -> Numbers:
         """c_0 .. c_degree; all of them for a polynomial."""
         last = self.degree if degree is None else degree
         require(last is not None, f"{self.name} has coefficients without end: say up to which degree")
@@ -66,21 +79,29 @@ def find_series(given: str | Sequence[float]) -> Series:
     if name == "z^3-z":
         return Series(name, lambda z: z**3 - z, lambda i: {1: -1.0, 3: 1.0}.get(i, 0.0), 3)
     if name == "exp":
-        return Series(name, jnp.expm1, lambda i: _over_factorial(i, 1.0) if i else 0.0, None)
+        return Series(name, jnp.expm1, lambda i: _over_factorial(i, 1.0) if i else 0.0, None,
+                      log_magnitude=lambda i: np.where(i > 0, _log_over_factorial(i, 1.0), -np.inf))  # fmt: skip
     if name == "tanh":
-        return Series(name, jnp.tanh, _tanh_coefficient, None, math.pi / 2)
+        return Series(name, jnp.tanh, _tanh_coefficient, None, math.pi / 2, _log_tanh_magnitude)
     if wave := re.fullmatch(r"(sin|cos)\(([0-9.eE+-]+)\)", name):
         try:
             k = float(wave[2])
         except ValueError:
             raise _unknown(given) from None
         if wave[1] == "sin":
-            return Series(name, lambda z: jnp.sin(k * z), lambda i: _over_factorial(i, k) * (0, 1, 0, -1)[i % 4], None)
+            return Series(
+                name,
+                lambda z: jnp.sin(k * z),
+                lambda i: _over_factorial(i, k) * (0, 1, 0, -1)[i % 4],
+                None,
+                log_magnitude=lambda i: np.where(i % 2 == 1, _log_over_factorial(i, k), -np.inf),
+            )
         return Series(
             name,
             lambda z: (1 - jnp.cos(k * z)) / 2,
             lambda i: -_over_factorial(i, k) * (1, 0, -1, 0)[i % 4] / 2 if i else 0.0,
             None,
+            log_magnitude=lambda i: np.where((i % 2 == 0) & (i > 0), _log_over_factorial(i, k) - math.log(2), -np.inf),
         )
     raise _unknown(given)
 
@@ -110,6 +131,19 @@ def _polynomial(given: Sequence[float]) -> Series:
 def _over_factorial(i: int, k: float) -> float:
     """k^i / i!, without overflow on the way."""
     return math.copysign(1.0, k) ** i * math.exp(i * math.log(abs(k)) - math.lgamma(i + 1)) if k else float(i == 0)
+
+
+def _log_over_factorial(i: Numbers, k: float) -> Numbers:
+    """ln(|k|^i / i!)."""
+    return np.asarray(i * math.log(abs(k)) - gammaln(i + 1)) if k else np.where(i == 0, 0.0, -np.inf)
+
+
+def _log_tanh_magnitude(i: Numbers) -> Numbers:
+    """ln|c_i| = ln 2 + s ln(2/π) + ln λ(s) at odd i, s = i + 1, where λ(s) = (1 - 2^-s) ζ(s)."""
+    s = i + 1
+    odd = i % 2 == 1
+    at = np.where(odd, s, 2.0)
+    return np.where(odd, math.log(2) + s * math.log(2 / math.pi) + np.log1p(-(2.0**-at)) + np.log(zeta(at)), -np.inf)
 
 
 def _tanh_coefficient(i: int) -> float:

@@ -4,6 +4,7 @@
     groups/     characters and irreps; maximum margins of networks that compose a group
     attention/  Lipschitz constants, covering numbers and generalisation of attention; limits on sparse functions
     tokens/     token regression: what Transformers, recurrent and feedforward networks need
+    recurrence/ random recurrent networks, and what SGD learns from them: complexity of functions, bounds, floors
     chains/     in-context Markov chains: Bayes predictors, the first steps of training, loss floors
     programs/   all-layer margins, and the samples that they ask for
 

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from krogh.errors import KroghError
-from krogh.tasks.additive import fit_squares, position_features, square_floor, unexplained
+from krogh.tasks.additive import fit_squares, position_features
 from krogh.tasks.token_moments import sum_moments, token_moments
 from krogh.tasks.token_sequences import REST
 from krogh.tasks.whole_sequence import WholeSequence
+from krogh.theory.recurrence.additive import token_square_floor
 
 KEY = jax.random.key(3)
 QUICK = {"xla_backend_optimization_level": 0}
@@ -109,12 +110,8 @@ def test_baselines_are_what_a_large_sample_says(options):
 
 def test_the_floor_of_a_square_has_the_known_formula():
     task = WholeSequence.random(7, 3, seed=5)
-    u = 0.75 * np.sum(np.asarray(task.weights, np.float64)[0, 0, :, :-1] ** 2, axis=1) / 2  # variances on a circle
-    assert task.baselines()["additive_floor"] == pytest.approx(square_floor(u, 1.5 * u**2), rel=1e-5)
-    # two coins: (u + v)² = 2 + 2uv, of which a sum explains nothing; as simulated by all four cases
-    strings = np.array([[a, b] for a in (-1, 1) for b in (-1, 1)])
-    assert square_floor([1, 1], [1, 1]) == pytest.approx(1.0)
-    assert unexplained(position_features(strings), strings.sum(axis=1) ** 2) == pytest.approx(1.0)
+    norms = np.linalg.norm(np.asarray(task.weights, np.float64)[0, 0, :, :-1], axis=1)
+    assert task.baselines()["additive_floor"] == pytest.approx(token_square_floor(norms, 3), rel=1e-5)
 
 
 def test_a_linear_target_is_additive_and_series_without_end_have_no_closed_form():

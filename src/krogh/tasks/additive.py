@@ -147,12 +147,3 @@ def mistakes(prediction: ArrayLike, labels: ArrayLike, weights: ArrayLike | None
     far = (np.asarray(prediction, np.float64) - THRESHOLD) * (2 * np.asarray(labels, np.float64) - 1)
     return float(np.average(far <= 0, weights=weights))
 
-
-def square_floor(variances: ArrayLike, fourth: ArrayLike) -> float:
-    """The additive floor of (Σ_i u_i)² for independent centred u_i with E u_i² = v_i and these fourth moments:
-
-    4 Σ_{i<j} v_i v_j / Var (Σ u)²,    Var (Σ u)² = Σ_i (E u_i⁴ - v_i²) + 4 Σ_{i<j} v_i v_j.
-    """
-    v, m4 = np.asarray(variances, np.float64), np.asarray(fourth, np.float64)
-    pairs = 2 * (v.sum() ** 2 - (v**2).sum())
-    return float(pairs / (pairs + np.sum(m4 - v**2)))

@@ -38,7 +38,7 @@ from krogh.probes.progress import Error
 from krogh.tasks.additive import fewest_mistakes, position_features, unexplained
 from krogh.tasks.bit_strings import BitStringTask, SingleBlip, StringParity
 from krogh.training import FullBatch, Stopping, Training
-from krogh.training.elman import practical_training
+from krogh.training.whole_sequences import whole_training
 
 WITHIN = {"blip": 1200, "parity": 1600}
 """Steps within which no mistake is left, at ε_x = 1."""
@@ -101,7 +101,7 @@ class AdditiveFloor(Experiment[Settings]):
             stopping = Stopping(budget=settings.budget, error=0.0, check_every=settings.check_every,
                                 validation=validation)  # fmt: skip
             model = ElmanRnn(settings.width)
-            training = practical_training(task, model, stopping, c=settings.c)
+            training = whole_training(task, model, stopping, c=settings.c)
             label = {"learner": "network", "language": language, "eps": eps_x}
             trial = Trial(task, model, training, probes=(Error(),))
             yield from sweep(trial, seed=range(settings.seeds), label=label)

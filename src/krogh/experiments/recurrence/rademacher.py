@@ -40,7 +40,7 @@ from krogh.networks.recurrence.kernel import kernel_between
 from krogh.networks.recurrence.rademacher import rademacher
 from krogh.networks.recurrence.random_network import RandomRnn
 from krogh.training import Offline
-from krogh.training.elman import BATCH
+from krogh.training.whole_sequences import BATCH
 
 TRAINED = ("A", "W")
 SLOPES = (-0.75, -0.25)

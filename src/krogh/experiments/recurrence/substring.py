@@ -23,7 +23,7 @@ from krogh.models.elman import ElmanRnn
 from krogh.probes.progress import Error
 from krogh.tasks.bit_strings import Substring, all_strings, matching_scores
 from krogh.training import FullBatch, Offline, Stopping, Training
-from krogh.training.elman import BATCH, practical_training
+from krogh.training.whole_sequences import BATCH, whole_training
 
 RATIO, TRAINED = 0.5, 0.02
 """What the test error may be of the additive one, and what the training error may be."""
@@ -77,7 +77,7 @@ class SubstringMatching(Experiment[Settings]):
                             validation=settings.held, early=False)  # fmt: skip
         model = ElmanRnn(settings.width)
         regime = Offline(samples, BATCH)
-        training = practical_training(settings.task(0), model, stopping, c=settings.c, regime=regime)
+        training = whole_training(settings.task(0), model, stopping, c=settings.c, regime=regime)
         networks = [
             Trial(settings.task(seed), model, training, seed=seed, probes=(Error(),)) for seed in range(settings.seeds)
         ]

@@ -23,7 +23,7 @@ from krogh.tasks.base import Task
 from krogh.tasks.series import find_series
 from krogh.tasks.whole_sequence import WholeSequence
 from krogh.training import FullBatch, Regime, Stopping, Training
-from krogh.training.elman import practical_training
+from krogh.training.whole_sequences import whole_training
 
 RNN_PAPER = "Learning and Generalization in RNNs"
 NO_EXPERIMENTS = "The source proves this and has no such experiment; setting and thresholds are proposed here."
@@ -75,7 +75,7 @@ class WholeSettings:
         """A network of this width on a task."""
         reads = self.length - 2 if getattr(task, "every_step", False) else 0
         model = ElmanRnn(width, reads=reads)
-        training = practical_training(task, model, self.stopping(), trained=trained, c=self.c, regime=regime)
+        training = whole_training(task, model, self.stopping(), trained=trained, c=self.c, regime=regime)
         return Trial(task, model, training, seed=seed, probes=probes)
 
     def networks(self, label: dict[str, Any], width: int, options: dict[str, Any], **how: Any) -> list[Trials]:

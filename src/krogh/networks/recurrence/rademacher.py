@@ -12,8 +12,6 @@ by at most 2R over the whole ball, in expectation.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -28,12 +26,6 @@ def rademacher(kernel: ArrayLike, radius: float, draws: int = 200, seed: int = 0
     signs = np.random.default_rng(seed).choice([-1.0, 1.0], (draws, len(K)))
     forms = np.einsum("dq,dq->d", signs @ K, signs)
     return radius / len(K) * float(np.mean(np.sqrt(np.maximum(forms, 0.0))))
-
-
-def rademacher_bound(kernel: ArrayLike, radius: float) -> float:
-    """(radius/N) √(tr K), never below it."""
-    K = _square(kernel)
-    return radius / len(K) * math.sqrt(max(0.0, float(np.trace(K))))
 
 
 def _square(kernel: ArrayLike) -> np.ndarray:

@@ -10,6 +10,7 @@ import pytest
 from krogh.errors import KroghError
 from krogh.tasks.additive import fewest_mistakes, fit_squares, mistakes, position_features, unexplained
 from krogh.tasks.bit_strings import SingleBlip, StringParity, all_strings
+from krogh.theory.recurrence.additive import parity_floor
 
 
 def all_thresholds(bits: int, most: int = 3) -> np.ndarray:
@@ -40,6 +41,7 @@ def test_parity_has_as_many_mistakes_as_enumeration_says(bits):
     best = min(np.mean(one != labels) for one in all_thresholds(bits))
     found = fewest_mistakes(position_features(all_strings(bits)), labels)
     assert found.error == found.bound == pytest.approx(best) and best >= 0.25
+    assert best == pytest.approx(parity_floor(bits)["error_floor"])
     assert unexplained(position_features(all_strings(bits)), labels) == pytest.approx(1.0)
     fitted = fit_squares(position_features(all_strings(bits)), labels)
     assert np.allclose(position_features(all_strings(bits)) @ fitted, 0.5), "the least-squares predictor is constant"

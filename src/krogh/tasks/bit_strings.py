@@ -187,6 +187,7 @@ class SingleBlip(BitStringTask):
             "eps_x": "the size of tokens beside the ends",
         },
         baselines=("null_risk", "additive_floor"),
+        theory=("recurrence/single-blip-floor",),
         phenomena={"interactions between tokens are learned": ("recurrence/additive-floor",)},
     )
 
@@ -234,6 +235,7 @@ class StringParity(BitStringTask):
     system = System(
         knobs={"bits": "the degree of the interaction", "eps_x": "the size of tokens beside the ends"},
         baselines=("null_risk", "additive_floor"),
+        theory=("recurrence/parity-floor", "recurrence/parity-complexity"),
         phenomena={"interactions between tokens are learned": ("recurrence/additive-floor",)},
     )
 

@@ -64,6 +64,14 @@ class WholeSequence(Task):
             "every_step": "whether prefixes have labels too",
         },
         baselines=("null_risk", "label_variance", "additive_floor"),
+        theory=(
+            "recurrence/whole-training",
+            "recurrence/whole-existence",
+            "recurrence/whole-norm",
+            "recurrence/square-floor",
+            "recurrence/rademacher",
+            "recurrence/regret",
+        ),
         phenomena={
             "interactions between tokens are learned": ("recurrence/whole-sequence", "recurrence/trained-parts"),
             "training follows the kernel": ("recurrence/rademacher", "recurrence/regret"),

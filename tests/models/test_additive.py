@@ -42,7 +42,9 @@ def test_least_squares_of_tokens_meet_the_floor_of_a_square():
 
 def test_it_is_what_a_solver_finds_on_the_sample_of_the_trial():
     task = WholeSequence.random(4, 3, seed=1)
-    trial = krogh.Trial(task, Additive(2), krogh.Training(regime=krogh.FullBatch(50), stopping=krogh.Stopping(error=0.0)))
+    trial = krogh.Trial(
+        task, Additive(2), krogh.Training(regime=krogh.FullBatch(50), stopping=krogh.Stopping(error=0.0))
+    )
     sample = task.decode(trial.training.regime.whole(task, trial.key(DATA)))
     x, y = np.asarray(sample.x, np.float64), np.asarray(sample.y, np.float64)
     columns = [np.ones(50)]
@@ -55,9 +57,9 @@ def test_it_is_what_a_solver_finds_on_the_sample_of_the_trial():
 
 
 def test_what_it_cannot_read_is_refused():
-    with pytest.raises(KroghError, match="reads sequences.*'parity'"):
+    with pytest.raises(KroghError, match=r"reads sequences.*'parity'"):
         Additive().check(krogh.Parity(n=6, k=2))
-    with pytest.raises(KroghError, match="strings of bits.*'whole-sequence'"):
+    with pytest.raises(KroghError, match=r"strings of bits.*'whole-sequence'"):
         Additive(criterion="mistakes").check(WholeSequence.example())
     with pytest.raises(KroghError, match="answers once"):
         Additive().check(WholeSequence.random(5, 3, outputs=2, every_step=True))

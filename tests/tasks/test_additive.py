@@ -48,7 +48,7 @@ def test_parity_has_as_many_mistakes_as_enumeration_says(bits):
 
 
 def test_theorem_h1_is_tight():
-    """The fewest mistakes on D_L1 have probability 1/4; 2 - #ones attains it; distinct strings alone would be easier."""
+    """The fewest mistakes on D_L1 have probability 1/4, as 2 - #ones has; distinct strings alone would be easier."""
     task = SingleBlip(8)
     strings, p = task.distinct()
     labels = np.asarray(task.member(strings), np.float64)
@@ -78,7 +78,7 @@ def test_squares_are_weighted():
 def test_bad_searches_are_refused():
     with pytest.raises(KroghError, match="labels must be 0 or 1"):
         fewest_mistakes(np.ones((2, 1)), [0, 2])
-    with pytest.raises(KroghError, match="at most 600.*got 1024"):
+    with pytest.raises(KroghError, match=r"at most 600.*got 1024"):
         fewest_mistakes(position_features(all_strings(10)), np.arange(1024) % 2)
     with pytest.raises(KroghError, match="degree=0"):
         position_features(np.ones((2, 2)), 0)

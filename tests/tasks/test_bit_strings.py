@@ -83,7 +83,7 @@ def test_held_out_strings_are_never_trained_on():
     assert number(task.draw(KEY, 4000)) == trained
     assert number(Substring(6, held=16, split=4).test(KEY, 16)) != judged
     assert task.population_size is None
-    with pytest.raises(KroghError, match="16 strings are held out.*validation=17"):
+    with pytest.raises(KroghError, match=r"16 strings are held out.*validation=17"):
         task.check_test(17)
 
 

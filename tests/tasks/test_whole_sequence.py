@@ -69,7 +69,9 @@ def test_labels_of_prefixes_are_those_of_the_tokens_before():
 def test_noise_is_added_to_observed_labels_alone():
     clean, noisy = (WholeSequence.random(5, 3, seed=1, noise=level) for level in (0.0, 0.5))
     one, other = draw(clean, 4096), draw(noisy, 4096)
-    assert np.array_equal(one.truth, other.truth) and np.array_equal(one.x, other.x) and np.array_equal(one.y, one.truth)
+    assert (
+        np.array_equal(one.truth, other.truth) and np.array_equal(one.x, other.x) and np.array_equal(one.y, one.truth)
+    )
     assert np.std(other.y - other.truth) == pytest.approx(0.5, rel=0.05)
 
 

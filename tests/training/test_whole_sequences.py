@@ -52,7 +52,7 @@ def test_a_step_is_one_of_eta_on_half_the_sum_of_squares(every_step):
 
 def test_what_is_frozen_is_what_is_not_trained():
     assert frozen_but(("W",)) == ("A", "B") and frozen_but(("A", "W")) == ("B",)
-    with pytest.raises(KroghError, match="'V'.*A, B, W|'V'"):
+    with pytest.raises(KroghError, match=r"'V'.*A, B, W|'V'"):
         frozen_but(("V",))
 
 
@@ -60,7 +60,9 @@ def test_theorem_values_are_those_of_the_theorem():
     values = WholeTheoremValues(eps=0.1, length=5, width=1000)
     rho = 100 * 5 * math.log(1000)
     assert values.rho == pytest.approx(rho)
-    assert values.scale == pytest.approx(0.1 / (10 * 5 * rho)) and values.eta == pytest.approx(1 / (0.1 * rho**2 * 1000))
+    assert values.scale == pytest.approx(0.1 / (10 * 5 * rho)) and values.eta == pytest.approx(
+        1 / (0.1 * rho**2 * 1000)
+    )
     known = krogh.predict("recurrence/whole-training", eps=0.1, samples=1000, length=5, width=1000, phi="z")
     assert known["scale"] == pytest.approx(values.scale) and known["rate_order"] == pytest.approx(values.eta)
     training = values.training(ONCE)
@@ -68,5 +70,5 @@ def test_theorem_values_are_those_of_the_theorem():
     assert float(training.optimiser.rate) == pytest.approx(values.eta)
     assert float(values.training(ONCE, "square").optimiser.rate) == pytest.approx(values.eta / 2)
     assert float(values.model().scale) == pytest.approx(values.scale)
-    with pytest.raises(KroghError, match="eps=1.5"):
+    with pytest.raises(KroghError, match=r"eps=1.5"):
         WholeTheoremValues(eps=1.5, length=5, width=100)

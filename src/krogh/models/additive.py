@@ -58,4 +58,3 @@ class Additive(Learner):
     @classmethod
     def example(cls) -> tuple[Model, Task]:
         return cls(), StringParity.example()
-

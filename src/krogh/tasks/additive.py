@@ -34,7 +34,9 @@ def position_features(x: ArrayLike, degree: int = 1) -> Floats:
     require(given.ndim == 3, f"inputs have the shape [size, positions, coordinates]; got {list(given.shape)}")
     size, _, coordinates = given.shape
     powers = [
-        chosen for d in range(1, degree + 1) for chosen in itertools.combinations_with_replacement(range(coordinates), d)
+        chosen
+        for d in range(1, degree + 1)
+        for chosen in itertools.combinations_with_replacement(range(coordinates), d)
     ]
     columns = [np.prod(given[:, :, list(chosen)], axis=-1) for chosen in powers]
     return np.concatenate([np.ones((size, 1)), np.stack(columns, axis=-1).reshape(size, -1)], axis=1)
@@ -103,7 +105,7 @@ def fewest_mistakes(
     unit = np.column_stack([np.ones(len(rows)), (rows[:, chosen] - low) / span])
     columns = unit.shape[1]
     most = 2.0 * max(2.0, 2.0 ** -(columns - 1) * columns ** (columns / 2))
-    large = 1 + most * float(unit.sum(axis=1).max())
+    large = 1 + most * float(np.max(unit.sum(axis=1)))
     solved = optimize.milp(
         c=np.concatenate([np.zeros(columns), p]),
         constraints=optimize.LinearConstraint(
@@ -134,7 +136,7 @@ def _independent(features: Floats) -> tuple[NDArray[np.int64], Floats, Floats]:
         rest = features[:, column] - basis @ (basis.T @ features[:, column])
         rest -= basis @ (basis.T @ rest)
         size = np.linalg.norm(rest)
-        if size > 1e-9 * max(1.0, np.linalg.norm(features[:, column])):
+        if size > 1e-6 * max(1.0, float(np.linalg.norm(features[:, column]))):
             chosen.append(column)
             basis = np.column_stack([basis, rest / size])
     kept = features[:, chosen]
@@ -145,5 +147,5 @@ def _independent(features: Floats) -> tuple[NDArray[np.int64], Floats, Floats]:
 def mistakes(prediction: ArrayLike, labels: ArrayLike, weights: ArrayLike | None = None) -> float:
     """The probability that a prediction is on the wrong side of 1/2; one that is 1/2 is wrong."""
     far = (np.asarray(prediction, np.float64) - THRESHOLD) * (2 * np.asarray(labels, np.float64) - 1)
-    return float(np.average(far <= 0, weights=weights))
-
+    p = np.full(len(far), 1 / len(far)) if weights is None else np.asarray(weights, np.float64) / np.sum(weights)
+    return float(p @ (far <= 0))

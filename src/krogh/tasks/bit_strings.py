@@ -101,7 +101,9 @@ class BitStringTask(Task):
         if not self.held:
             return self.draw(key, size)
         count = 2**self.bits - self.held
-        order = shuffled(key, jnp.zeros(size, jnp.uint32), jnp.arange(size, dtype=jnp.uint32) % count, jnp.uint32(count))
+        order = shuffled(
+            key, jnp.zeros(size, jnp.uint32), jnp.arange(size, dtype=jnp.uint32) % count, jnp.uint32(count)
+        )
         return self._in_order(order)
 
     def check_test(self, size: int) -> None:

@@ -74,7 +74,9 @@ class AdditiveFloor(Experiment[Settings]):
     """Steps until networks make no mistake on D_L1 and PARITY, beside the fewest mistakes of sums over positions."""
 
     title = "What no sum over positions can tell, a recurrent network learns"
-    question = "Do networks learn D_L1 and PARITY without a mistake, where additive functions err on a quarter of strings?"
+    question = (
+        "Do networks learn D_L1 and PARITY without a mistake, where additive functions err on a quarter of strings?"
+    )
     source = f"{RNN_PAPER}, Theorem H.1 and appendix H (PARITY)"
     scales = {
         "smoke": Settings(
@@ -102,7 +104,7 @@ class AdditiveFloor(Experiment[Settings]):
                                 validation=validation)  # fmt: skip
             model = ElmanRnn(settings.width)
             training = whole_training(task, model, stopping, c=settings.c)
-            label = {"learner": "network", "language": language, "eps": eps_x}
+            label: dict[str, str | float] = {"learner": "network", "language": language, "eps": eps_x}
             trial = Trial(task, model, training, probes=(Error(),))
             yield from sweep(trial, seed=range(settings.seeds), label=label)
             if eps_x == 1.0:
@@ -158,8 +160,10 @@ class AdditiveFloor(Experiment[Settings]):
         settings, curves = tables.settings, tables["curves"]
         rows = {row["language"]: row for row in tables["floors"].iter_rows(named=True)}
         names = list(settings.tasks())
-        chart = self.chart("additive-floor", self.title, columns=min(3, len(names)), rows=-(-len(names) // 3), width=10.0,
-                           height=3.1 * -(-len(names) // 3) + 0.6)  # fmt: skip
+        down = -(-len(names) // 3)
+        chart = self.chart(
+            "additive-floor", self.title, columns=min(3, len(names)), rows=down, width=10.0, height=3.1 * down + 0.6
+        )
         for language, eps_x in names:
             title = language if eps_x == 1.0 else f"{language}, ε_x = {eps_x:g}"
             panel = chart.panel(title=title, x="steps", y="share of wrong strings")
@@ -171,8 +175,8 @@ class AdditiveFloor(Experiment[Settings]):
             panel.reference(rows[language]["mistakes"], "fewest of any sum over positions")
         yield chart.figure(
             f"Mistakes of networks of {settings.width} hidden units while they train (thin: {settings.seeds} seeds; "
-            "thick: their median; one that makes no mistake stays there). Dashed: the least probability of a mistake of "
-            "any additive function, an optimum that was proved.",
+            "thick: their median; one that makes no mistake stays there). Dashed: the least probability of a mistake "
+            "of any additive function, an optimum that was proved.",
         )
 
 
@@ -201,9 +205,11 @@ def floors(settings: Settings) -> pl.DataFrame:
 
 
 def error_curves(trials: pl.DataFrame) -> pl.DataFrame:
-    """Mistakes over training, a row per network and look; after the end of a trial it makes none up to the last one's."""
+    """Mistakes over training, a row per network and look; a trial that ended makes none until the last one has."""
     rows = trials.filter(learner="network")
-    last = {cell: max(max(steps) for steps in own["curve.step"]) for cell, own in groups(rows, ("language", "eps")).items()}
+    last = {
+        cell: max(max(steps) for steps in own["curve.step"]) for cell, own in groups(rows, ("language", "eps")).items()
+    }
     parts = []
     for row in rows.iter_rows(named=True):
         steps, errors = list(row["curve.step"]), list(row["curve.error"])

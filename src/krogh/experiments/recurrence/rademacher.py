@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import jax.numpy as jnp
 import numpy as np
 import polars as pl
 
@@ -109,8 +110,9 @@ class Rademacher(Experiment[Settings]):
         say("bounded", "2R bounds the gap of the linearised network at every N.", maximum(ratios),
             "the largest over N of the mean gap / 2R", at_most=1.0)  # fmt: skip
         for name, who in (("linear_gap", "linearised"), ("gap", "trained")):
-            say(f"{who}-falls", f"The gap of the {who} network falls about like N^-1/2.", exponent(mean_curve(rows, name)),
-                "slope of the logarithm of the mean gap on ln N", between=SLOPES, source_value="-1/2")  # fmt: skip
+            say(f"{who}-falls", f"The gap of the {who} network falls about like N^-1/2.",
+                exponent(mean_curve(rows, name)), "slope of the logarithm of the mean gap on ln N", between=SLOPES,
+                source_value="-1/2")  # fmt: skip
 
     def figures(self, tables: Tables[Settings]) -> Iterator[Figure]:
         settings, rows = tables.settings, tables["gaps"]
@@ -130,8 +132,8 @@ class Rademacher(Experiment[Settings]):
         panel.legend(loc="best")
         yield chart.figure(
             f"Means over {settings.seeds} targets (⟨w, x⟩)² with 95% intervals; m = {settings.width}, "
-            f"L = {settings.length}, {settings.steps:,} steps. 2R: twice the empirical Rademacher complexity of the ball "
-            "of linearised networks that holds every fitted one.",
+            f"L = {settings.length}, {settings.steps:,} steps. 2R: twice the empirical Rademacher complexity of the "
+            "ball of linearised networks that holds every fitted one.",
         )
 
 
@@ -156,7 +158,8 @@ def gap_table(results: Results[Settings]) -> pl.DataFrame:
             seen, test = trial.task.decode(trial.training.regime.whole(trial.task, trial.key(DATA))), trial.validation()
             train, judged = np.nan, np.nan
             if network.final is not None:
-                answers = [np.asarray(trial.model.predict(network.final, part.x)) for part in (seen, test)]
+                final = {name: jnp.asarray(leaf) for name, leaf in network.final.items()}
+                answers = [np.asarray(trial.model.predict(final, part.x)) for part in (seen, test)]
                 train, judged = (
                     float(np.mean(np.abs(answer - np.asarray(part.y))))
                     for answer, part in zip(answers, (seen, test), strict=True)
@@ -188,7 +191,7 @@ def linearised(network: Network, settings: Settings) -> list[dict[str, float]]:
         norm = float(np.sqrt(max(0.0, alpha @ own @ alpha)))
         rows.append({"samples": size, "linear_train": train, "linear_test": judged, "linear_gap": judged - train,
                      "norm": norm})  # fmt: skip
-    radius = max(row["norm"] for row in rows)
+    radius = float(max(row["norm"] for row in rows))
     for row in rows:
         size = int(row["samples"])
         row["rademacher"] = rademacher(K[:size, :size], radius, settings.draws, seed=network.seed)

@@ -4,7 +4,7 @@ For a convex loss G and steps θ_{t+1} = θ_t - η g_t on one example q_t each, 
 
     (1/T) Σ_t G(f(θ_t; q_t)) ≤ OPT' + ‖θ*‖²/(2ηT) + (η/2T) Σ_t ‖g_t‖²,
 
-where OPT' is the average of G of the network's first-order expansion at θ_t, taken at θ*. That is exact. The lemma takes
+where OPT' is the average of G of the network's first-order expansion at θ_t, taken at θ*. That is exact. The lemma has
 the expansion at the initial weights instead (the pseudo-network), which is as good as the network stays near them;
 then nothing on the right but ‖g_t‖ depends on the run. θ* comes from ridge regression with the tangent kernel; any θ*
 will do, so that the least right-hand side over several ridges is a bound too. With an output scale λ, θ* is that of
@@ -85,7 +85,8 @@ class Regret(Experiment[Settings]):
         exceeds = (rows["left"] / rows["right"]).max()
         say("lemma", "The average objective is at most the lemma's right-hand side at every T.",
             exact(float(exceeds), settings.seeds),  # type: ignore[arg-type]
-            "the largest over T and seeds of left / right, the least right over ridges", at_most=1.0, needs=wide)  # fmt: skip
+            "the largest over T and seeds of left / right, the least right over ridges", at_most=1.0,
+            needs=wide)  # fmt: skip
         along = (rows["left"] / rows["right_path"]).max()
         say("path", "With the expansion along the path it is so without exception.",
             exact(float(along), settings.seeds),  # type: ignore[arg-type]
@@ -128,7 +129,8 @@ def _sides_of(settings: Settings, seed: int) -> pl.DataFrame:
     params = ElmanRnn(settings.width).init(for_weights, task)
     examples = task.batch(for_data, settings.samples)
     order = jax.random.randint(for_steps, (settings.steps,), 0, settings.samples)
-    rnn = RandomRnn(*(np.asarray(params[name], np.float64) for name in ("W", "A")), np.asarray(params["B"])[None])
+    W, A, B = (np.asarray(params[name], np.float64) for name in ("W", "A", "B"))
+    rnn = RandomRnn(W, A, B[None])
     run = rnn.run(np.asarray(examples.x))
     K = kernel_between(run, run, (run.length,), ("A", "W"))
     start, y = run.output()[:, 0], np.asarray(examples.y, np.float64)
@@ -197,7 +199,7 @@ def descend(
         answer, slopes = jax.value_and_grad(lambda trained: _answers(trained, params["B"], own)[0])(now)
         objective, outer = jax.value_and_grad(_loss)(answer, label, delta)
         gradient = {name: outer * slope for name, slope in slopes.items()}
-        square = sum(jnp.vdot(leaf, leaf) for leaf in gradient.values())
+        square = jnp.vdot(gradient["A"], gradient["A"]) + jnp.vdot(gradient["W"], gradient["W"])
         ahead = answer + sum(
             jnp.tensordot(shifts[name] - (now[name] - first[name])[None], slopes[name], axes=2) for name in slopes
         )

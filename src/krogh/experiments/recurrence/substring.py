@@ -1,4 +1,4 @@
-"""Substring matching: an explicit one-hidden-layer function tells exactly, a network learns it, a sum over bits does not.
+"""Substring matching: an explicit function of one hidden layer is exact, a network learns it, a sum over bits does not.
 
 All strings of n bits are split into training and test strings, another split for every seed; networks and the best sum
 over positions learn from the same strings and are judged on the same others.
@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import jax.numpy as jnp
 import numpy as np
 import polars as pl
 
 from krogh.engine import Trial, Trials, stack
+from krogh.engine.trial import DATA
 from krogh.errors import require
 from krogh.experiments.recurrence.whole import FEWEST_SEEDS, NO_EXPERIMENTS, PRESET, RNN_PAPER, median_of
 from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, figures, need, setting
@@ -112,9 +114,10 @@ class SubstringMatching(Experiment[Settings]):
             ]
         )
         both = rows.filter(learner="network").join(rows.filter(learner="additive"), on="seed", suffix="_additive")
-        say("half", "On strings that were not seen, networks make less than half of the mistakes of the best sum over bits.",
+        say("half", "On unseen strings networks make less than half of the mistakes of the best sum over bits.",
             median_of(both, pl.col("test") / pl.col("test_additive"), "splits"),
-            "median over splits of test error / additive test error", below=RATIO, source_value=".08 / .31")  # fmt: skip
+            "median over splits of test error / additive test error", below=RATIO,
+            source_value=".08 / .31")  # fmt: skip
         say("trained", "Networks learn the training strings.", median_of(both, "train", "splits"),
             "median training error", below=TRAINED, source_value=".003")  # fmt: skip
 
@@ -122,16 +125,21 @@ class SubstringMatching(Experiment[Settings]):
         settings, rows = tables.settings, tables["errors"]
         chart = self.chart("substring", self.title, columns=2, width=9.6, height=3.8)
         left = chart.panel(title="while training", x="steps", y="test error")
-        left.ranges(tables["curves"], "step", "error", "networks", middle=pl.Expr.median, color=figures.BLUE, key="legend")
+        left.ranges(
+            tables["curves"], "step", "error", "networks", middle=pl.Expr.median, color=figures.BLUE, key="legend"
+        )
         additive = float(rows.filter(learner="additive")["test"].median())  # type: ignore[arg-type]
         left.reference(additive, "best sum over positions (median)")
         left.reference(additive / 2, "half of it")
         right = chart.panel(title="the explicit function", x="score Σ_i exp(c(⟨v_i, x⟩ - k))", y="strings", log="x")
+        every = tables["scores"]["score"].to_numpy()
         for occurs, color in ((True, figures.GREEN), (False, figures.ORANGE)):
             found = tables["scores"].filter(occurs=occurs)["score"].to_numpy()
-            edges = np.geomspace(tables["scores"]["score"].min(), tables["scores"]["score"].max(), 40)  # type: ignore[type-var]
+            edges = np.geomspace(every.min(), every.max(), 40)
             counts, _ = np.histogram(found, edges)
-            right.line(edges[:-1], counts, "pattern occurs" if occurs else "does not", style="-", color=color, key="legend")
+            right.line(
+                edges[:-1], counts, "pattern occurs" if occurs else "does not", style="-", color=color, key="legend"
+            )
         right.reference(1.0, "1", axis="x")
         right.legend(loc="best")
         yield chart.figure(
@@ -151,10 +159,10 @@ def error_table(results: Results[Settings]) -> pl.DataFrame:
     for network in results.networks(learner="network"):
         task, train, test = network.trial.task, 1.0, 1.0
         if network.final is not None:
-            key = network.trial.key(1)
-            seen = task.decode(network.trial.training.regime.whole(task, key))
+            seen = task.decode(network.trial.training.regime.whole(task, network.trial.key(DATA)))
             assert len(seen.x) == samples
-            train = float(np.mean(task.judge(network.trial.model.predict(network.final, seen.x), seen)))
+            final = {name: jnp.asarray(leaf) for name, leaf in network.final.items()}
+            train = float(np.mean(task.judge(network.trial.model.predict(final, seen.x), seen)))
             test = float(network.row["error"])
         rows.append({"learner": "network", "seed": network.seed, "test": test, "train": train})
     return pl.DataFrame(rows, schema={"learner": pl.String, "seed": pl.Int64, "test": pl.Float64, "train": pl.Float64})

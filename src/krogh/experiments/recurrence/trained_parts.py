@@ -1,8 +1,8 @@
 """Which weights are trained, and where labels are: the settings of the two sources, crossed, on one target.
 
-*Can SGD learn recurrent neural networks with provable generalization?* trains W alone on a label at every position; *Learning
-and generalization in RNNs* trains W and A on one label at the end. Here the target is a function of the whole sequence,
-which is beyond the concept class of the first; the network itself learns it with either.
+*Can SGD learn recurrent neural networks with provable generalization?* trains W alone on a label at every position;
+*Learning and generalization in RNNs* trains W and A on one label at the end. Here the target is a function of the whole
+sequence, which is beyond the concept class of the first; the network itself learns it with either.
 """
 
 from __future__ import annotations

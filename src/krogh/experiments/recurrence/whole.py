@@ -28,8 +28,8 @@ from krogh.training.whole_sequences import whole_training
 RNN_PAPER = "Learning and Generalization in RNNs"
 NO_EXPERIMENTS = "The source proves this and has no such experiment; setting and thresholds are proposed here."
 PRESET = (
-    "Batches of 16, SGD on (1/2)(y - f)² with rate c/(m L), c = 0.3, W and A trained and B left as it is drawn. krogh's "
-    "square loss has no 1/2, so that its rate is half of this."
+    "Batches of 16, SGD on (1/2)(y - f)² with rate c/(m L), c = 0.3, W and A trained and B left as it is drawn. "
+    "krogh's square loss has no 1/2, so that its rate is half of this."
 )
 FEWEST_SEEDS = 6  # of fewer, a median has no interval at 95%
 
@@ -88,7 +88,9 @@ class WholeSettings:
         stopping = Stopping(budget=1, check_every=1, error=0.0, validation=self.validation)
         training = Training(regime=FullBatch(samples), stopping=stopping, loss="square")
         degree = int(find_series(self.function).degree or 1)  # E[y | one token] is a polynomial of that degree
-        trials = (Trial(self.task(seed, **options), Additive(degree), training, seed=seed) for seed in range(self.seeds))
+        trials = (
+            Trial(self.task(seed, **options), Additive(degree), training, seed=seed) for seed in range(self.seeds)
+        )
         return [cohort.labelled(**label) for cohort in stack(trials)]
 
 

@@ -1,7 +1,7 @@
 """Theorem 3.1: a recurrent network learns a square of a linear form in all tokens, beside what sums over tokens can do.
 
-The target (⟨w, [x_2, ..., x_{L-1}]⟩)² is mostly products of different tokens. No sum over positions has an FVU below the
-additive floor, .5 to .9 here; networks whose W and A are trained go below a third of it.
+The target (⟨w, [x_2, ..., x_{L-1}]⟩)² is mostly products of different tokens. No sum over positions has an FVU below
+the additive floor, .5 to .9 here; networks whose W and A are trained go below a third of it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ class WholeSequences(Experiment[Settings]):
     """FVU of trained networks on a function of the whole sequence, against the additive floor."""
 
     title = "Recurrent networks learn what mixes all tokens"
-    question = "Does SGD on W and A learn a square of a linear form in the whole sequence, which no sum over tokens can?"
+    question = (
+        "Does SGD on W and A learn a square of a linear form in the whole sequence, which no sum over tokens can?"
+    )
     source = f"{RNN_PAPER}, Theorem 3.1"
     scales = {
         "smoke": Settings(widths=(8,), eps=(1.0,), steps=40, look_every=20, validation=64, seeds=2, samples=128),
@@ -109,7 +111,7 @@ class WholeSequences(Experiment[Settings]):
             cells = groups(rows.filter(learner="network", eps=eps_x), "width")
             line = curve({m: median_of(cell, "fvu", f"m={m}, eps={eps_x:g}") for m, cell in cells.items()})
             right.curve(line, f"ε_x = {eps_x:g}", color=color, key="legend")
-            known = {m: REFERENCE[m, eps_x] for m in settings.widths if (m, eps_x) in REFERENCE}
+            known = {float(m): REFERENCE[m, eps_x] for m in settings.widths if (m, eps_x) in REFERENCE}
             if known:
                 right.source_points(known, color, f"reference, ε_x = {eps_x:g}")
         floor = float(rows["floor"].median())  # type: ignore[arg-type]
@@ -118,7 +120,7 @@ class WholeSequences(Experiment[Settings]):
             panel.reference(floor / 3, "a third of it")
             panel.legend(loc="best")
         yield chart.figure(
-            f"FVU of networks on (⟨w, x⟩)², L = {settings.length}, dx = {settings.dx}, {settings.seeds} random targets. "
-            "Left: median over seeds with their range, while training. Right: medians with 95% intervals; open circles "
-            "are the values of the proposal. Dashed: the least FVU of any sum over tokens, and a third of it.",
+            f"FVU of networks on (⟨w, x⟩)², L = {settings.length}, dx = {settings.dx}, {settings.seeds} random "
+            "targets. Left: median over seeds with their range, while training. Right: medians with 95% intervals; open "
+            "circles are the values of the proposal. Dashed: the least FVU of any sum over tokens, and a third of it.",
         )

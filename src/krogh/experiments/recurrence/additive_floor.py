@@ -51,7 +51,7 @@ SMALL = 0.3
 @dataclass(frozen=True)
 class Settings:
     blip_bits: int = setting(8, "bits of D_L1", least=2, most=16)
-    parity_bits: tuple[int, ...] = setting((3, 4, 5), "bits of PARITY", least=2, most=9, increasing=True)
+    parity_bits: tuple[int, ...] = setting((3, 4, 5), "bits of PARITY", least=2, most=6, increasing=True)
     blip_eps: tuple[float, ...] = setting((1.0, SMALL), "sizes ε_x of tokens for D_L1", above=0, most=1, distinct=True)
     width: int = setting(200, "hidden units m", least=1)
     c: float = setting(0.3, "the rate is c/(m L)", above=0)
@@ -83,7 +83,7 @@ class AdditiveFloor(Experiment[Settings]):
             blip_bits=4, parity_bits=(3,), blip_eps=(1.0,), width=8, budget=40, validation=64, samples=64, seeds=2
         ),
         "laptop": Settings(),
-        "paper": Settings(parity_bits=(3, 4, 5, 6, 7), width=1000, budget=40_000, seeds=100),
+        "paper": Settings(parity_bits=(3, 4, 5, 6), width=1000, budget=40_000, seeds=100),
     }
     notes = (
         NO_EXPERIMENTS,

@@ -8,6 +8,7 @@ over samples, by 2R. Losses are |y - f|, which is 1-Lipschitz.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -188,12 +189,12 @@ def linearised(network: Network, settings: Settings) -> list[dict[str, float]]:
         alpha = np.linalg.solve(own + settings.ridge * np.mean(np.diagonal(own)) * np.eye(size), (y - start)[:size])
         train = float(np.mean(np.abs(start[:size] + own @ alpha - y[:size])))
         judged = float(np.mean(np.abs(start_test + across[:, :size] @ alpha - y_test)))
-        norm = float(np.sqrt(max(0.0, alpha @ own @ alpha)))
+        norm = math.sqrt(max(0.0, float(alpha @ own @ alpha)))
         rows.append({"samples": size, "linear_train": train, "linear_test": judged, "linear_gap": judged - train,
                      "norm": norm})  # fmt: skip
     radius = float(max(row["norm"] for row in rows))
     for row in rows:
         size = int(row["samples"])
         row["rademacher"] = rademacher(K[:size, :size], radius, settings.draws, seed=network.seed)
-        row["delta"] = radius * np.sqrt(rnn.width)
+        row["delta"] = radius * math.sqrt(rnn.width)
     return rows

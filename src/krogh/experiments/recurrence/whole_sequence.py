@@ -121,6 +121,6 @@ class WholeSequences(Experiment[Settings]):
             panel.legend(loc="best")
         yield chart.figure(
             f"FVU of networks on (⟨w, x⟩)², L = {settings.length}, dx = {settings.dx}, {settings.seeds} random "
-            "targets. Left: median over seeds with their range, while training. Right: medians with 95% intervals; open "
-            "circles are the values of the proposal. Dashed: the least FVU of any sum over tokens, and a third of it.",
+            "targets. Left: median over seeds with their range, while training. Right: medians with 95% intervals; "
+            "open circles are the values of the proposal. Dashed: the least FVU of any sum over tokens, and a third of it.",
         )

@@ -40,7 +40,7 @@ def test_parity_has_as_many_mistakes_as_enumeration_says(bits):
     labels = np.asarray(task.member(all_strings(bits)))
     best = min(np.mean(one != labels) for one in all_thresholds(bits))
     found = fewest_mistakes(position_features(all_strings(bits)), labels)
-    assert found.error == found.bound == pytest.approx(best) and best >= 0.25
+    assert found.error == pytest.approx(best) and found.bound == pytest.approx(best) and best >= 0.25
     assert best == pytest.approx(parity_floor(bits)["error_floor"])
     assert unexplained(position_features(all_strings(bits)), labels) == pytest.approx(1.0)
     fitted = fit_squares(position_features(all_strings(bits)), labels)

@@ -44,7 +44,7 @@ class Settings(WholeSettings):
     eps_x: float = setting(1.0, "the size of tokens", above=0, most=1)
     samples: int = setting(500, "training sequences N, of which each step draws one", least=2)
     ridges: tuple[float, ...] = setting(
-        (1e-3, 1e-2, 1e-1, 1.0), "ridges of θ*, in units of the kernel's mean diagonal", above=0, increasing=True
+        (1e-3, 1e-2, 1e-1, 1.0, 10.0), "ridges of θ*, in units of the kernel's mean diagonal", above=0, increasing=True
     )
     points: int = setting(30, "numbers of steps T at which both sides are compared", least=2)
     huber: float = setting(1.0, "G is Huber's loss with this δ; 0 for (1/2)(y - f)²", least=0)

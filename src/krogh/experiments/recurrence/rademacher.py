@@ -63,7 +63,7 @@ class Settings(WholeSettings):
 class Rademacher(Experiment[Settings]):
     """Gaps between training and test losses against the number of training sequences, and 2R."""
 
-    title = "The gap between training and test falls with N as the complexity does"
+    title = "Gaps between training and test, and what the Rademacher complexity allows"
     question = "Does the Rademacher complexity of the linearised network bound its gap, and do gaps fall like N^-1/2?"
     source = f"{RNN_PAPER}, Lemma D.4 and Facts A.7-A.8"
     scales = {
@@ -77,6 +77,8 @@ class Rademacher(Experiment[Settings]):
         "2R bounds the mean of the largest gap in the ball, over samples; the ball's radius is the largest shift that "
         "ridge regression found at any N, so that all fitted networks are in it. It says nothing of the trained "
         "network, which is no linear function of its weights.",
+        "All networks have the same number of steps: those with few sequences fit them, those with many do not yet, so "
+        "that the gap of trained networks falls with N for a second reason.",
     )
     keep_weights = True
 

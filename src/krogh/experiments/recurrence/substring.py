@@ -16,7 +16,7 @@ import polars as pl
 from krogh.engine import Trial, Trials, stack
 from krogh.engine.trial import DATA
 from krogh.errors import require
-from krogh.experiments.recurrence.whole import FEWEST_SEEDS, NO_EXPERIMENTS, PRESET, RNN_PAPER, median_of
+from krogh.experiments.recurrence.whole import FEWEST_SEEDS, NO_EXPERIMENTS, PRESET, RNN_PAPER, median_of, thinned
 from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, figures, need, setting
 from krogh.lab.estimate import exact
 from krogh.lab.experiment import Measures
@@ -126,7 +126,13 @@ class SubstringMatching(Experiment[Settings]):
         chart = self.chart("substring", self.title, columns=2, width=9.6, height=3.8)
         left = chart.panel(title="while training", x="steps", y="test error")
         left.ranges(
-            tables["curves"], "step", "error", "networks", middle=pl.Expr.median, color=figures.BLUE, key="legend"
+            thinned(tables["curves"]),
+            "step",
+            "error",
+            "networks",
+            middle=pl.Expr.median,
+            color=figures.BLUE,
+            key="legend",
         )
         additive = float(rows.filter(learner="additive")["test"].median())  # type: ignore[arg-type]
         left.reference(additive, "best sum over positions (median)")
@@ -135,10 +141,15 @@ class SubstringMatching(Experiment[Settings]):
         every = tables["scores"]["score"].to_numpy()
         for occurs, color in ((True, figures.GREEN), (False, figures.ORANGE)):
             found = tables["scores"].filter(occurs=occurs)["score"].to_numpy()
-            edges = np.geomspace(every.min(), every.max(), 40)
+            edges = np.geomspace(0.9 * every.min(), 1.1 * every.max(), 60)
             counts, _ = np.histogram(found, edges)
             right.line(
-                edges[:-1], counts, "pattern occurs" if occurs else "does not", style="-", color=color, key="legend"
+                np.sqrt(edges[:-1] * edges[1:]),
+                counts,
+                "pattern occurs" if occurs else "does not",
+                style="-",
+                color=color,
+                key="legend",
             )
         right.reference(1.0, "1", axis="x")
         right.legend(loc="best")

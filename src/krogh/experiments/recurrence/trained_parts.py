@@ -22,6 +22,7 @@ from krogh.experiments.recurrence.whole import (
     curve_rows,
     fvu_table,
     median_of,
+    thinned,
 )
 from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, figures, need, setting
 from krogh.lab.experiment import Measures
@@ -104,7 +105,7 @@ class TrainedParts(Experiment[Settings]):
             panel = chart.panel(title=f"labels at {'every step' if labels == 'every' else 'the last step'}", x="steps",
                                 y="FVU at the last step", log="y")  # fmt: skip
             for part, color in zip(PARTS, (figures.ORANGE, figures.BLUE), strict=True):
-                own = curves.filter(part=part, labels=labels)
+                own = thinned(curves.filter(part=part, labels=labels))
                 panel.ranges(own, "step", "fvu", f"{part} trained", middle=pl.Expr.median, color=color, key="legend")
             panel.reference(floor, "additive floor (median)")
             panel.legend(loc="best")

@@ -143,3 +143,10 @@ def median_of(rows: pl.DataFrame, column: str | pl.Expr, sample: str) -> Estimat
     expression = pl.col(column) if isinstance(column, str) else column
     values = rows.select(expression.alias("value"))["value"].to_numpy()
     return median(values, sample=sample, lowest=0.0, nothing="not measured at this scale")
+
+
+def thinned(rows: pl.DataFrame, most: int = 60) -> pl.DataFrame:
+    """Every k-th look of curves, so that at most so many are drawn, and the last one."""
+    steps = rows["step"].unique().sort()
+    every = -(-len(steps) // most)
+    return rows.filter(pl.col("step").is_in([*steps[::every].to_list(), steps[-1]]))

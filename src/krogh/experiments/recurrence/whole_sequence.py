@@ -21,6 +21,7 @@ from krogh.experiments.recurrence.whole import (
     curve_rows,
     fvu_table,
     median_of,
+    thinned,
 )
 from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, need, setting
 from krogh.lab.curves import curve
@@ -106,7 +107,7 @@ class WholeSequences(Experiment[Settings]):
         left = chart.panel(title=f"{width} hidden units", x="steps", y="FVU", log="y")
         right = chart.panel(title="at the end", x="hidden units m", y="median FVU", log="xy", xticks=settings.widths)
         for eps_x, color in zip(settings.eps, (figures.BLUE, figures.ORANGE, figures.GREEN), strict=False):
-            own = curves.filter(width=width, eps=eps_x)
+            own = thinned(curves.filter(width=width, eps=eps_x))
             left.ranges(own, "step", "fvu", f"ε_x = {eps_x:g}", middle=pl.Expr.median, color=color, key="legend")
             cells = groups(rows.filter(learner="network", eps=eps_x), "width")
             line = curve({m: median_of(cell, "fvu", f"m={m}, eps={eps_x:g}") for m, cell in cells.items()})

@@ -29,7 +29,10 @@ from krogh.tasks import (
     Prior as Prior,
     RidgeLink as RidgeLink,
     Rows as Rows,
+    SingleBlip as SingleBlip,
     SparseBoolean as SparseBoolean,
+    StringParity as StringParity,
+    Substring as Substring,
     SymbolTask as SymbolTask,
     System as System,
     Table as Table,
@@ -39,6 +42,7 @@ from krogh.tasks import (
     TokenSum as TokenSum,
     TwoLayerLink as TwoLayerLink,
     Unigram as Unigram,
+    WholeSequence as WholeSequence,
     balanced as balanced,
     circuit_function as circuit_function,
     coherence as coherence,
@@ -74,6 +78,7 @@ from krogh.programs.machines import (
 
 # --- who learns, how, and what is observed ---
 from krogh.models import (
+    Additive as Additive,
     AttentionBlocks as AttentionBlocks,
     AttentionMlp as AttentionMlp,
     CausalTransformer as CausalTransformer,

@@ -5,6 +5,7 @@ optimisers or trials. The contract is `Model` in `base.py`; the source's named c
 `configurations.py`.
 """
 
+from krogh.models.additive import Additive
 from krogh.models.attention import AttentionBlocks, AttentionMlp
 from krogh.models.base import Learner, Model, Parameters, model
 from krogh.models.causal_transformer import CausalTransformer
@@ -24,6 +25,7 @@ from krogh.models.two_layer import HomogeneousNetwork, Mlp, Neuron, PairNetwork,
 
 __all__ = [
     "CONFIGURATIONS",
+    "Additive",
     "AttentionBlocks",
     "AttentionMlp",
     "CausalTransformer",

@@ -7,6 +7,7 @@ prompts, tables of data and where they come from (table_sources.py). Nothing her
 """
 
 from krogh.tasks.base import ClassificationTask, Examples, Task, margins, task
+from krogh.tasks.bit_strings import SingleBlip, StringParity, Substring
 from krogh.tasks.boolean import BooleanTask
 from krogh.tasks.chains import (
     Curriculum,
@@ -36,6 +37,7 @@ from krogh.tasks.table import Rows, Table, balanced, parity_rows, rows_of
 from krogh.tasks.table_sources import find_tables, keep_table, read_csv
 from krogh.tasks.token_regression import TokenRegression
 from krogh.tasks.token_sums import LetterCount, LetterPositions, TokenConvolution, TokenSum
+from krogh.tasks.whole_sequence import WholeSequence
 
 __all__ = [
     "BooleanTask",
@@ -63,7 +65,10 @@ __all__ = [
     "Prior",
     "RidgeLink",
     "Rows",
+    "SingleBlip",
     "SparseBoolean",
+    "StringParity",
+    "Substring",
     "SymbolTask",
     "System",
     "Table",
@@ -73,6 +78,7 @@ __all__ = [
     "TokenSum",
     "TwoLayerLink",
     "Unigram",
+    "WholeSequence",
     "balanced",
     "circuit_function",
     "coherence",

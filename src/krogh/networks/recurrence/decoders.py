@@ -24,7 +24,7 @@ Sequences are counted from 1 as in the sources; arrays are [batch, L, d].
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -47,6 +47,8 @@ RMS_FACTOR = 2.0
 """The error that a check allows, over the law: that of single networks of width 2000 lies between 0.7 and 1.4 of it."""
 SEQUENCES = 100
 """Sequences that a check decodes."""
+Seed = int | Sequence[int]
+"""What NumPy takes for one."""
 
 
 # --- sequences ------------------------------------------------------------------------------------------------------
@@ -332,7 +334,7 @@ def make_decoder(
 # --- one layer ------------------------------------------------------------------------------------------------------
 
 
-def relu_layer(width: int, inputs: int, seed: int = 0, spread: float = 1.0) -> NDArray[np.float64]:
+def relu_layer(width: int, inputs: int, seed: Seed = 0, spread: float = 1.0) -> NDArray[np.float64]:
     """T [m, d] of a layer relu(T x), T_ij ~ N(0, spread)."""
     for name, number in (("width", width), ("inputs", inputs)):
         require_integer(name, number, 1)

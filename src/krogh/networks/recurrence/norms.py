@@ -13,13 +13,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from krogh.errors import require
-from krogh.networks.recurrence.decoders import along, decoding_matrix
+from krogh.networks.recurrence.decoders import decoding_matrix, token_decoder
 from krogh.networks.recurrence.random_network import Array, Run
 
 POWER_STEPS = 30
@@ -39,26 +39,32 @@ def back_correlations(run: Run, position: int = 1) -> dict[tuple[int, int], NDAr
     }
 
 
-def norm_checks(run: Run, base: Run, seed: int = 0, directions: int = 20) -> dict[str, Mapping[int, float] | float]:
+class Norms(NamedTuple):
     """The sizes above on one network: by position where there is one, means over the batch and over directions."""
+
+    states: dict[int, float]
+    columns: float
+    decoder_gain: float
+    decoder_gains: tuple[float, float]
+    product: float
+    gains: dict[int, float]
+
+
+def norm_checks(run: Run, base: Run, seed: int = 0, directions: int = 10) -> Norms:
+    """Measure them; `decoder_gains` are the least and the largest over directions."""
     rng = np.random.default_rng([seed, 19])
-    m, L = run.network.width, run.length
-    V = decoding_matrix(base)
-    w = rng.standard_normal((directions, (L - 2) * (run.x.shape[-1] - 1)))
-    decoder = [float(np.linalg.norm(along(base, one)) / np.linalg.norm(one)) for one in w]
+    m, length = run.network.width, run.length
+    w = rng.standard_normal((directions, (length - 2) * (run.x.shape[-1] - 1)))
+    decoder = np.linalg.norm(token_decoder(base) @ w.T.astype(run.h.dtype), axis=0) / np.linalg.norm(w, axis=1)
     v = rng.standard_normal((directions, m)).astype(run.h.dtype)
     size, gains = np.linalg.norm(v, axis=1), {}
-    for l in range(2, L + 1):  # noqa: E741  (the source's letter)
+    for l in range(2, length + 1):  # noqa: E741  (the source's letter)
         v = base.active[l][0] * (v @ run.network.W.T)
         gains[l] = float(np.mean(np.linalg.norm(v, axis=1) / size))
-    return {
-        "states": {l: float(np.linalg.norm(run.h[l], axis=1).mean()) for l in range(1, L + 1)},  # noqa: E741
-        "columns": float(np.linalg.norm(V, axis=0).max()),
-        "decoder_gain_least": min(decoder),
-        "decoder_gain_most": max(decoder),
-        "product": product_norm(base, rng),
-        "gain": gains,
-    }
+    states = {l: float(np.linalg.norm(run.h[l], axis=1).mean()) for l in range(1, length + 1)}  # noqa: E741
+    columns = float(np.linalg.norm(decoding_matrix(base), axis=0).max())
+    ends = float(decoder.min()), float(decoder.max())
+    return Norms(states, columns, float(decoder.mean()), ends, product_norm(base, rng), gains)
 
 
 def product_norm(base: Run, rng: np.random.Generator) -> float:

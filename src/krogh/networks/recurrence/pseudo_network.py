@@ -104,6 +104,12 @@ def weights_of(base: Run, target: SequenceTarget, eps_x: float) -> tuple[Floats,
     return H, read
 
 
+def shift_column(base: Run, target: SequenceTarget, eps_x: float) -> Floats:
+    """a* [m], the last column of A*."""
+    B, (H, _) = base.network.B.astype(np.float64), weights_of(base, target, eps_x)
+    return len(B) / base.network.width * np.einsum("om,or,orm->m", B, target.b, H)
+
+
 @handmade("pseudo-network")
 @dataclass(frozen=True, eq=False)
 class PseudoNetwork(Handmade):
@@ -266,7 +272,6 @@ def make_pseudo_network(
     )
     network = random_rnn(width, dx + 1, outputs, seed, np.dtype(dtype))
     base = network.run(base_of(length, dx, eps_x, dtype))
-    H, _ = weights_of(base, target, eps_x)
-    a = outputs / width * np.einsum("om,or,orm->m", network.B.astype(np.float64), target.b, H)
-    weights = {"W": network.W, "A": network.A, "B": network.B, "a": a.astype(dtype)}
+    a = shift_column(base, target, eps_x).astype(dtype)
+    weights = {"W": network.W, "A": network.A, "B": network.B, "a": a}
     return PseudoNetwork(target, length, dx, eps_x, seed, weights)

@@ -31,7 +31,6 @@ from krogh.lab import (
     curves,
     experiment,
     figures,
-    groups,
     maximum,
     mean,
     minimum,
@@ -71,8 +70,9 @@ class Settings:
     samples: int = setting(6000, "sequences that the decoder is fitted to", least=10)
     test: int = setting(1000, "sequences that it is judged on", least=1)
     networks: int = setting(3, "random networks per width and d, with weights of variance 2/m", least=1)
-    literal: int = setting(1, "networks with weights of variance 1", least=0)
+    literal: int = setting(3, "networks with weights of variance 1, at the two widths and the ends of d", least=0)
     sgd_widths: tuple[int, ...] = setting((125, 500), "widths of decoders that SGD trains", increasing=True, least=4)
+    sgd_lengths: tuple[int, ...] = setting((2, 4, 6), "lengths of their sequences", increasing=True, least=1)
     sgd_dimensions: tuple[int, ...] = setting((2,), "numbers d of their vectors", increasing=True, least=1)
     steps: int = setting(1000, "steps of SGD, a multiple of 100", least=100)
     seeds: int = setting(3, "seeds of SGD", least=1)
@@ -89,12 +89,12 @@ class Inverting(Experiment[Settings]):
     scales = {
         "smoke": Settings(
             widths=(20, 80), lengths=(2, 3), dimensions=(2,), samples=200, test=50, networks=2,
-            sgd_widths=(16,), steps=100, seeds=1,
+            literal=1, sgd_widths=(16,), sgd_lengths=(2,), steps=100, seeds=1,
         ),
         "laptop": Settings(),
         "paper": Settings(
             widths=(500, 1000, 2000, 5000, 10_000), samples=10_000, networks=5, literal=5,
-            sgd_widths=(500, 1000, 2000, 5000, 10_000), sgd_dimensions=(2, 4, 8), steps=10_000,
+            sgd_widths=(500, 1000, 2000, 5000, 10_000), sgd_lengths=(2, 4, 6), sgd_dimensions=(2, 4, 8), steps=10_000,
         ),
     }  # fmt: skip
     notes = (
@@ -110,7 +110,7 @@ class Inverting(Experiment[Settings]):
 
     def trials(self, settings: Settings) -> Iterable[Trials]:
         for width, dimension, length in itertools.product(
-            settings.sgd_widths, settings.sgd_dimensions, settings.lengths
+            settings.sgd_widths, settings.sgd_dimensions, settings.sgd_lengths
         ):
             for variance, name in ((None, SCALED), (1.0, LITERAL)):
                 if name == LITERAL and width != settings.sgd_widths[0]:
@@ -128,8 +128,7 @@ class Inverting(Experiment[Settings]):
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         s = tables.settings
-        first = s.widths[0]
-        far = next((m for m in s.widths if m >= FOURFOLD * first), s.widths[-1])
+        first, far = compared(s)
         wide = [need(far / first, FOURFOLD, "times the least width is the largest")]
         found = tables["ridge"].filter(variance=SCALED)
         about = say.about(needs=[need(s.networks, FEWEST, "networks per cell"), need(s.samples, 2000, "sequences")])
@@ -197,7 +196,8 @@ class Inverting(Experiment[Settings]):
                 f"length-d{d}",
                 f"d = {d}: it rises with L, at every m.",
                 minimum([found[long].at(m) / found[short].at(m)
-                         for short, long in itertools.pairwise(s.lengths) for m in s.sgd_widths]),
+                         for short, long in itertools.pairwise(s.sgd_lengths) for m in s.sgd_widths],
+                        nothing="one L alone"),
                 "least ratio of mean relative L2 errors of neighbouring L",
                 above=1.0,
                 source_value="rises with L",
@@ -248,6 +248,12 @@ def _training(s: Settings) -> Training:
     return Training(Momentum(0.1, 0.9), Online(128), stopping, "square", frozen=("W", "A"))
 
 
+def compared(s: Settings) -> tuple[int, int]:
+    """The least width, and the first that is four times as large."""
+    first = s.widths[0]
+    return first, next((m for m in s.widths if m >= FOURFOLD * first), s.widths[-1])
+
+
 def error_curves(table: pl.DataFrame, column: str = "relative_l2") -> dict[tuple[int, int], Curve]:
     """(d, L) → the mean error against m."""
     return curves(table, by=("dimension", "length"), x="width", y=column, statistic=mean)
@@ -262,7 +268,8 @@ def fitted(s: Settings) -> pl.DataFrame:
     """A row per variance, d, m, network and L: decoders in closed form."""
     rows = []
     for name, networks in ((SCALED, s.networks), (LITERAL, s.literal)):
-        for d, width, which in itertools.product(s.dimensions, s.widths, range(networks)):
+        widths, dimensions = (s.widths, s.dimensions) if name == SCALED else (compared(s), ends_of(s.dimensions))
+        for d, width, which in itertools.product(dimensions, widths, range(networks)):
             variance = 2 / width if name == SCALED else 1.0
             rng = np.random.default_rng([s.seed, d, width, which])
             for length, h, x in states(width, variance, d, s.lengths, s.samples + s.test, rng):
@@ -279,6 +286,11 @@ def fitted(s: Settings) -> pl.DataFrame:
                     }
                 )
     return pl.DataFrame(rows)
+
+
+def ends_of(values: tuple[int, ...]) -> tuple[int, ...]:
+    """The first and the last, which may be one."""
+    return tuple(dict.fromkeys((values[0], values[-1])))
 
 
 def states(

@@ -25,6 +25,15 @@ FORMULAS = {  # value and derivative in f, for a label y
     "hinge": (lambda f, y: np.maximum(1 - y * f, 0), lambda f, y: np.where(y * f < 1, -y, 0.0)),
     "square": (lambda f, y: (y - f) ** 2, lambda f, y: 2 * (f - y)),
     "logistic": (lambda f, y: np.log1p(np.exp(-y * f)), lambda f, y: -y / (1 + np.exp(y * f))),
+    "huber": (
+        lambda f, y: np.where(np.abs(f - y) <= 1, (f - y) ** 2 / 2, np.abs(f - y) - 0.5),
+        lambda f, y: np.clip(f - y, -1, 1),
+    ),
+    "absolute": (lambda f, y: np.abs(f - y), lambda f, y: np.sign(f - y)),
+    "scaled-cross-entropy": (
+        lambda f, y: np.log1p(np.exp(-y * f)) / np.sqrt(2),
+        lambda f, y: -y / (1 + np.exp(y * f)) / np.sqrt(2),
+    ),
     "cross-entropy": (lambda f, y: np.log1p(np.exp(-y * f)), lambda f, y: -y / (1 + np.exp(y * f))),
     "multiclass-margin": (lambda f, y: np.maximum(1 - y * f, 0) / 2, lambda f, y: np.where(y * f < 1, -y / 2, 0.0)),
     "correlation": (lambda f, y: -y * f, lambda f, y: -y + 0 * f),
@@ -58,7 +67,7 @@ def test_values_and_slopes(name):
     values, slopes = evaluated(name)
     value, slope = FORMULAS[name]
     assert np.abs(values - value(f, y)).max() < 1e-5
-    smooth = np.abs(y * f - 1) > 1e-9 if name in ("hinge", "multiclass-margin") else np.full(f.shape, True)
+    smooth = np.abs(y * f - 1) > 1e-9 if name in ("hinge", "multiclass-margin", "absolute") else np.full(f.shape, True)
     assert np.abs(slopes - slope(f, y))[smooth].max() < 1e-5
 
 

@@ -16,7 +16,7 @@ GRADIENTS = {
     "W": np.random.default_rng(0).standard_normal((STEPS, 3, 2)).astype(np.float32),
     "b": np.random.default_rng(1).standard_normal((STEPS, 3)).astype(np.float32),
 }
-START = {name: np.ones(leaf.shape[1:], np.float32) for name, leaf in GRADIENTS.items()}
+START = {name: jnp.ones(leaf.shape[1:], jnp.float32) for name, leaf in GRADIENTS.items()}
 
 
 @jax.jit

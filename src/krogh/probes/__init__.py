@@ -1,8 +1,8 @@
 """What is observed: numbers measured on a model while it trains, read off trained networks, and pictures of weights.
 
 A probe registers itself with `@probe("name")` and runs while a network trains; the contract is `Probe` in `base.py`,
-and `progress`, `margins`, `spectra`, `strategies`, `deviation` and `chains` hold probes. `attention` and `features/` read trained
-weights, in NumPy; `views` show them at a moment of training, for `krogh replay`.
+and `progress`, `margins`, `spectra`, `strategies`, `deviation`, `chains` and `recurrence` hold probes. `attention` and
+`features/` read trained weights, in NumPy; `views` show them at a moment of training, for `krogh replay`.
 """
 
 from krogh.probes.base import Moment, Probe, probe
@@ -10,6 +10,7 @@ from krogh.probes.chains import AttentionScores, BayesDistance, MinimalWeights, 
 from krogh.probes.deviation import Deviation
 from krogh.probes.margins import Margin, NeuronEfficiency
 from krogh.probes.progress import BatchLoss, Error, Movement, SupportMovement, SupportWeight, TrainingError
+from krogh.probes.recurrence import Objective, RecurrentMovement
 from krogh.probes.spectra import FourierPower, IrrepPower, NeuronCounts, NeuronShares, frequency_kernels
 from krogh.probes.strategies import StrategyDistances
 
@@ -28,9 +29,11 @@ __all__ = [
     "NeuronCounts",
     "NeuronEfficiency",
     "NeuronShares",
+    "Objective",
     "PartLosses",
     "PositionalEncoding",
     "Probe",
+    "RecurrentMovement",
     "StrategyDistances",
     "SupportMovement",
     "SupportWeight",

@@ -36,6 +36,7 @@ from krogh.tasks.system import System
 from krogh.tasks.table import Rows, Table, balanced, parity_rows, rows_of
 from krogh.tasks.table_sources import find_tables, keep_table, read_csv
 from krogh.tasks.token_regression import TokenRegression
+from krogh.tasks.token_sums import LetterCount, LetterPositions, TokenConvolution, TokenSum
 
 __all__ = [
     "BooleanTask",
@@ -52,6 +53,8 @@ __all__ = [
     "Hard",
     "Interpolated",
     "Inversion",
+    "LetterCount",
+    "LetterPositions",
     "LinearLink",
     "MarkovChains",
     "MeanLink",
@@ -67,7 +70,9 @@ __all__ = [
     "System",
     "Table",
     "Task",
+    "TokenConvolution",
     "TokenRegression",
+    "TokenSum",
     "TwoLayerLink",
     "Unigram",
     "balanced",

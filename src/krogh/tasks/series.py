@@ -56,9 +56,10 @@ def find_series(given: str | Sequence[float]) -> Series:
     name = given.replace(" ", "")
     if name.startswith("["):
         try:
-            return _polynomial([float(number) for number in name.strip("[]").split(",")])
+            numbers = [float(number) for number in name.strip("[]").split(",")]
         except ValueError:
             raise _unknown(given) from None
+        return _polynomial(numbers)
     if power := re.fullmatch(r"z(?:\^(\d+))?", name):
         q = int(power[1] or 1)
         require(1 <= q <= MOST_DEGREE, f"a power of z is between 1 and {MOST_DEGREE}; got {given!r}")
@@ -74,6 +75,7 @@ def find_series(given: str | Sequence[float]) -> Series:
             k = float(wave[2])
         except ValueError:
             raise _unknown(given) from None
+        require(0 < abs(k) < math.inf, f"sin(k) and cos(k) need a finite k that is not 0; got {given!r}")
         if wave[1] == "sin":
             return Series(name, lambda z: jnp.sin(k * z), lambda i: _over_factorial(i, k) * (0, 1, 0, -1)[i % 4], None)
         return Series(

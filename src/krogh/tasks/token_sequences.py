@@ -103,7 +103,7 @@ def normalise_tokens(
     return _with_ends(inner, eps, last)
 
 
-def base_sequence(length: int, dx: int, eps_x: Any, last: str, dtype: Any = jnp.float32) -> Float[Array, "length dx+1"]:
+def base_sequence(length: int, dx: int, eps_x: Any, last: str, dtype: Any = jnp.float32) -> Float[Array, "length d"]:
     """The base sequence: (0, 1), then (0, ε_x) for every token, then the same end."""
     eps = jnp.asarray(eps_x, dtype)
     inner = jnp.zeros((length - 2, dx + 1), dtype).at[:, -1].set(eps)

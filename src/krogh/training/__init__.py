@@ -19,7 +19,7 @@ from krogh.training.optimisers import (
     Truncated,
     doublings,
 )
-from krogh.training.regimes import Epochs, FullBatch, Offline, Online, Population, Regime
+from krogh.training.regimes import Epochs, FullBatch, Offline, Online, Population, Regime, Resampled
 from krogh.training.stopping import Stopping
 from krogh.training.training import MARGIN_PRESETS, MarginPreset, Training
 
@@ -44,6 +44,7 @@ __all__ = [
     "Piecewise",
     "Population",
     "Regime",
+    "Resampled",
     "Schedule",
     "Sgd",
     "Stopping",

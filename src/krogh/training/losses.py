@@ -2,10 +2,16 @@
 
     hinge (1-yf)_+    square (y-f)²    logistic log(1+e^{-yf})    correlation -yf    (dissertation, §3.3, §B.4.1)
 
-    cross-entropy -log softmax(f)_y
+    huber h²/2 where |h| ≤ 1, |h| - 1/2 beyond, of h = y-f    absolute |y-f|
+
+    cross-entropy -log softmax(f)_y    scaled-cross-entropy the same over max(√2, ln K) of K classes
     multiclass-margin (1/K) Σ_{i≠y} (Δ + f_i - f_y)_+    (equation 8.7; Δ = 1, or as "multiclass-margin(Δ)")
 
-Labels are ±1, real numbers for the square loss, or class numbers where a prediction has a last axis of logits. The
+The theory of recurrent networks (*Can SGD learn recurrent neural networks with provable generalization?*, section 3.1)
+wants losses G that are convex, 1-Lipschitz in f and have |G(0, y)| ≤ 1: huber and absolute for labels in [-1, 1],
+logistic, and scaled-cross-entropy (`LIPSCHITZ`). The square of an error is not, however bounded the labels.
+
+Labels are ±1, real numbers for the losses of y-f, or class numbers where a prediction has a last axis of logits. The
 logistic loss is printed without y and the correlation loss once without its sign; the latter is the theory's, unbounded
 below. For one logit per example the cross-entropy of two classes is the logistic loss of the logits' difference.
 
@@ -47,6 +53,16 @@ def square(prediction: Float[Array, "*batch"], label: Float[Array, "*batch"]) ->
     return (label - prediction) ** 2
 
 
+def huber(prediction: Float[Array, "*batch"], label: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
+    size = jnp.abs(label - prediction)
+    inside = jnp.minimum(size, 1.0)
+    return inside * (size - inside / 2)
+
+
+def absolute(prediction: Float[Array, "*batch"], label: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
+    return jnp.abs(label - prediction)
+
+
 def logistic(prediction: Float[Array, "*batch"], label: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
     return jnp.logaddexp(0.0, -label * prediction)
 
@@ -63,6 +79,12 @@ def cross_entropy(prediction: Float[Array, "*logits"], label: Array) -> Float[Ar
     return jax.nn.logsumexp(prediction, axis=-1) - chosen
 
 
+def scaled_cross_entropy(prediction: Float[Array, "*logits"], label: Array) -> Float[Array, "*batch"]:
+    """The cross-entropy of K classes over max(√2, ln K): its slope has norm at most 1, and at 0 it is at most 1."""
+    classes = 2 if prediction.ndim == label.ndim else prediction.shape[-1]
+    return cross_entropy(prediction, label) / max(math.sqrt(2), math.log(classes))
+
+
 def multiclass_margin(prediction: Float[Array, "*logits"], label: Array, delta: float = 1.0) -> Float[Array, "*batch"]:
     """(1/K) Σ_{i≠y} (Δ + f_i - f_y)_+ of K logits; of one logit f with labels ±1, the same for (f/2, -f/2)."""
     if prediction.ndim == label.ndim:
@@ -76,13 +98,18 @@ def multiclass_margin(prediction: Float[Array, "*logits"], label: Array, delta: 
 LOSSES: dict[str, Loss] = {
     "hinge": hinge,
     "square": square,
+    "huber": huber,
+    "absolute": absolute,
     "logistic": logistic,
     "correlation": correlation,
     "cross-entropy": cross_entropy,
+    "scaled-cross-entropy": scaled_cross_entropy,
     "multiclass-margin": multiclass_margin,
 }
-CLASS_LOSSES = ("cross-entropy", "multiclass-margin")
+CLASS_LOSSES = ("cross-entropy", "scaled-cross-entropy", "multiclass-margin")
 """The losses of class numbers."""
+LIPSCHITZ = ("huber", "absolute", "logistic", "scaled-cross-entropy")
+"""Convex, 1-Lipschitz in the prediction, and at most 1 at a prediction of 0 (for labels in [-1, 1])."""
 
 
 def find_loss(name: str) -> Loss:

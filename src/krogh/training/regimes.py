@@ -3,6 +3,7 @@
     Online        a fresh batch every step
     Offline       m examples drawn once, minibatches in freshly shuffled epochs
     Epochs        the same, but an epoch's last batch is what is left of it
+    Resampled     m examples drawn once, every example of a batch drawn from them anew, with replacement
     FullBatch     m examples drawn once, all of them every step
     Population    every input of the task, every step
 
@@ -186,6 +187,28 @@ class Epochs(SampleRegime):
         chosen, present = fed
         weight = present.astype(jnp.float32)
         return jax.tree.map(lambda leaf: jnp.take(leaf, chosen, axis=0), sample), weight / jnp.sum(weight)
+
+
+class Resampled(SampleRegime):
+    """Minibatches from m fixed examples, each place of a batch drawn uniformly from all of them, with replacement.
+
+    With a batch of 1 it is the SGD of *Can SGD learn recurrent neural networks with provable generalization?*.
+    """
+
+    m: Int[AnyArray, ""] = data(np.int32)
+    batch_size: int = structure(default=1)
+    capacity: int = structure(default=0, fitted=True)
+
+    def __check_init__(self) -> None:
+        require_integer("batch_size", self.batch_size, 1)
+
+    def feed(self, task: Task, key: PRNGKeyArray, start: Int[Array, ""], steps: int) -> Int[Array, "steps batch"]:
+        m = jnp.asarray(self.m).astype(jnp.int32)
+        chosen = jax.random.fold_in(jax.random.fold_in(key, 1), start)
+        return jax.random.randint(chosen, (steps, self.batch_size), 0, m)
+
+    def batch(self, task: Task, sample: Raw, fed: Int[Array, " batch"]) -> tuple[Raw, None]:
+        return jax.tree.map(lambda leaf: jnp.take(leaf, fed, axis=0), sample), None
 
 
 class FullBatch(SampleRegime):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import subprocess
 import sys
 
@@ -93,7 +92,8 @@ def test_inversion_errors_are_what_they_say(network, base):
     centred = decoded - (V.T @ base.h[-1, 0]).reshape(base.x.shape) - (run.x - base.x)
     assert found.centred_rms == pytest.approx(np.sqrt((centred**2).mean()))
     assert found.centred == pytest.approx(np.mean([np.linalg.norm(one[1:-1, :-1]) / size for one in centred]))
-    assert own_signs_rms(base) == pytest.approx(inversion_errors(base, base).rms), "its own signs are the base's"
+    at_base = (base.h[-1] @ V).reshape(base.x.shape) - base.x
+    assert own_signs_rms(base) == pytest.approx(np.sqrt((at_base**2).mean())), "its own signs are the base's"
 
 
 def test_the_errors_are_those_of_the_reference():
@@ -144,9 +144,6 @@ def test_a_decoder_decodes(reads):
         assert np.sqrt((moved**2).mean()) == pytest.approx(errors.centred_rms)
     checked = made.check()
     assert checked.holds and checked.details["off_derivative"] < 1e-12 and not checked.exhaustive
-    linear = made.certificate()
-    h = decoding_matrix(base, last=made.position) @ np.random.default_rng(2).standard_normal(made.position * (DX + 1))
-    assert linear.value > 0 and np.isfinite(h).all()
 
 
 def test_the_certificate_bounds_the_error_where_no_sign_changes():
@@ -184,7 +181,7 @@ def test_width_ten_thousand_fits_into_four_gigabytes():
         "import resource\n"
         "from krogh.networks.recurrence.decoders import make_decoder\n"
         "made = make_decoder(10_000, 6, dtype='float32')\n"
-        "assert made.check(sequences=50).holds\n"
+        "assert made.check().holds\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

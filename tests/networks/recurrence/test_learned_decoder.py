@@ -24,8 +24,6 @@ def test_both_forms_solve_the_same_equation(rows, width):
 def test_what_is_linear_is_decoded_exactly():
     rng = np.random.default_rng(1)
     x = rng.standard_normal((200, 3))
-    found = deviations(x @ rng.standard_normal((3, 9)) @ ridge(x @ rng.standard_normal((3, 9)), x) * 0 + x, x)
-    assert found.relative_l2 == 0 and found.largest == 0
     h = x @ rng.standard_normal((3, 9))
     assert deviations(h @ ridge(h, x, 1e-12), x).relative_l2 < 1e-6
 

@@ -93,7 +93,9 @@ def test_ones_are_counted_off_unit_tokens_by_a_unit_vector():
 
 def test_bad_patterns_are_said():
     for given in ([], [""], ["12"], ["1", "10"], ["101010101"], ["1", "1"]):
-        with pytest.raises(KroghError, match="patterns are different words over 0 and 1 of one length between 1 and n=8"):
+        with pytest.raises(
+            KroghError, match="patterns are different words over 0 and 1 of one length between 1 and n=8"
+        ):
             contains(8, given)
     with pytest.raises(KroghError, match=r"c must be at least ½ ln\(P n\(n-k\+1\)\) = 1\.9"):
         contains(8, ["101"], c=1.0)

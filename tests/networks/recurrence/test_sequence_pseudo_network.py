@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from krogh.errors import KroghError
 from krogh.models.elman import elman_states
 from krogh.networks.recurrence.decoders import base_of, some_sequences, token_decoder
+from krogh.networks.recurrence.hermite import HermiteWeight
 from krogh.networks.recurrence.pseudo_network import (
     PseudoNetwork,
     SequenceTarget,
@@ -69,8 +72,6 @@ def test_the_mean_over_units_is_the_target_of_what_is_read():
     run, base = network.network.run(some_sequences(3, L, DX, eps_x, 1)), network.network.run(base_of(L, DX, eps_x))
     target, h = network.target, run.h[-2]
     v = token_decoder(base) @ target.w[0, 0]
-    from krogh.networks.recurrence.hermite import HermiteWeight
-
     rng, units = np.random.default_rng(0), 200_000
     rows, bias = rng.standard_normal((units, 40)), rng.standard_normal(units)
     for own in h:  # the radius that makes the statement exact is that of this very state
@@ -80,16 +81,25 @@ def test_the_mean_over_units_is_the_target_of_what_is_read():
 
 
 def test_the_sizes_are_those_of_the_reference():
-    """√m‖A*‖_F = 33.4 at ε_x = .1 and 11.7 at .3 for Φ = z; 790 and 105 for z²."""
-    for phi, expected in (("z", (33.4, 11.7)), ("z^2", (790, 105))):
+    """√m‖A*‖_F is the deviation of H, √(i!/Z_i) (r‖Vw‖/ε_x)^i for Φ = z^i: 33.4 and 11.7 at ε_x = .1 and .3 for z, 790
+    and 105 for z², computed beforehand where ‖Vw‖ is about 1."""
+    for phi, i, expected in (("z", 1, (33.4, 11.7)), ("z^2", 2, (790, 105))):
         for eps_x, size in zip((0.1, 0.3), expected, strict=True):
-            found = np.mean([made(1000, eps_x, seed, phi=phi).movement for seed in range(3)])
-            assert found == pytest.approx(size, rel=0.15)
+            radius = (1 + (L - 2) * eps_x**2) ** 0.5
+            unit = HermiteWeight(random_target(L, DX, phi=phi).coefficients, radius, 1.0, 1 / eps_x)
+            deviation = unit.factors()[i] * (math.factorial(i) * unit.normaliser(i)) ** 0.5
+            assert deviation == pytest.approx(size, rel=0.1)
+            ratios = []
+            for seed in range(3):
+                network = made(1000, eps_x, seed, phi=phi)
+                v = token_decoder(network.network.run(base_of(L, DX, eps_x))) @ network.target.w[0, 0]
+                ratios.append(network.movement / (deviation * np.linalg.norm(v) ** i))
+            assert np.mean(ratios) == pytest.approx(1, abs=0.15)
 
 
 def test_the_target_is_found_at_width_two_thousand():
     network = made(2000, 0.3, seed=1)
-    details = network.check(sequences=60).details
+    details = network.check().details
     assert details["correlation"] > 0.9 and details["rms"] < details["allowed"]
 
 

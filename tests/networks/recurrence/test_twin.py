@@ -108,6 +108,8 @@ def test_sizes_are_what_they_say(network, x):
 
 def test_states_have_the_norms_of_great_width():
     x = some_sequences(2, L, DX, 0.4, seed=0)
-    norms = np.mean([np.linalg.norm(random_rnn(1500, DX + 1, seed=s).run(x).h, axis=2).mean(axis=1) for s in range(4)], 0)
+    norms = np.mean(
+        [np.linalg.norm(random_rnn(1500, DX + 1, seed=s).run(x).h, axis=2).mean(axis=1) for s in range(4)], 0
+    )
     for l in range(1, L + 1):  # noqa: E741
         assert norms[l] == pytest.approx(state_norm(l, L, 0.4), rel=0.06)

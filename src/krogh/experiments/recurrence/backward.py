@@ -108,7 +108,9 @@ class Backward(Experiment[Settings]):
     def figures(self, tables: Tables[Settings]) -> Iterator[Figure]:
         s, table = tables.settings, tables["networks"]
         chart = self.chart("backward", self.title, columns=2)
-        left = chart.panel(title="inner products", x="width m", y="of rows of backward matrices", log="xy", xticks=s.widths)
+        left = chart.panel(
+            title="inner products", x="width m", y="of rows of backward matrices", log="xy", xticks=s.widths
+        )
         for column, label in (("row_square", "squared norms"), ("largest", "largest, ends apart")):
             left.curve(curves(table, x="width", y=column, statistic=mean)[()], label)
         m = np.array(s.widths, float)

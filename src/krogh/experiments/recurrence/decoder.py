@@ -153,9 +153,7 @@ class Decoder(Experiment[Settings]):
             color = left.color()
             left.curve(curve, f"L = {length}", color=color)
             left.line(curve.x, np.sqrt(2 * length / curve.x), color=color)
-        middle = chart.panel(
-            title="centred", x="width m", y="relative error of the tokens", log="xy", xticks=s.widths
-        )
+        middle = chart.panel(title="centred", x="width m", y="relative error of the tokens", log="xy", xticks=s.widths)
         for length, curve in curves(tables["widths"], by="length", x="width", y="centred", statistic=mean).items():
             middle.curve(curve, f"L = {length}")
         right = chart.panel(

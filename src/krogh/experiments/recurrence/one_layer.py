@@ -16,7 +16,20 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from krogh.lab import Claims, Curve, Experiment, Figure, Results, Tables, curves, experiment, groups, mean, need, setting
+from krogh.lab import (
+    Claims,
+    Curve,
+    Experiment,
+    Figure,
+    Results,
+    Tables,
+    curves,
+    experiment,
+    groups,
+    mean,
+    need,
+    setting,
+)
 from krogh.lab.experiment import Measures
 from krogh.lab.fits import exponent
 from krogh.networks.recurrence.decoders import (
@@ -52,7 +65,9 @@ class OneLayer(Experiment[Settings]):
 
     title = "A random ReLU layer gives its input back with an error of √((2 + 3cos²)/m)"
     question = "How well can a linear function of an input be read off a random ReLU layer?"
-    source = "Learning and generalization in RNNs, Lemmas 4.4, C.1 and C.3 (proposed: the source has no such experiment)"
+    source = (
+        "Learning and generalization in RNNs, Lemmas 4.4, C.1 and C.3 (proposed: the source has no such experiment)"
+    )
     scales = {
         "smoke": Settings(widths=(50, 200), layers=3, pairs=5, step_widths=(50,), length=4),
         "laptop": Settings(),
@@ -191,7 +206,5 @@ def step_errors(s: Settings) -> pl.DataFrame:
                     error = single_step_error(run, position, v)
                     law = recovery_rms(v[None] / np.linalg.norm(v), input_, width)
                     squares.append(np.mean((error / law) ** 2))
-                rows.append(
-                    {"width": width, "network": which, "position": position, "square": float(np.mean(squares))}
-                )
+                rows.append({"width": width, "network": which, "position": position, "square": float(np.mean(squares))})
     return pl.DataFrame(rows)

@@ -68,7 +68,9 @@ class Pseudo(Experiment[Settings]):
     )
 
     def check(self, settings: Settings) -> None:
-        require("z" in settings.functions, f"functions must have z, which the claims are about; got {settings.functions}")
+        require(
+            "z" in settings.functions, f"functions must have z, which the claims are about; got {settings.functions}"
+        )
 
     def measure(self, results: Results[Settings]) -> Measures:
         return {"networks": functools.partial(errors, results.settings)}

@@ -24,7 +24,7 @@ Sequences are counted from 1 as in the sources; arrays are [batch, L, d].
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from krogh.errors import require, require_integer, unknown
 from krogh.models.elman import elman_states
-from krogh.networks.handmade import Checked, Handmade, handmade, sizes_of
+from krogh.networks.handmade import Checked, Handmade, Oracle, handmade, sizes_of
 from krogh.networks.recurrence.random_network import Array, RandomRnn, Run, random_rnn
 from krogh.tasks.token_sequences import REST, base_sequence, check_sequences, normalise_tokens
 from krogh.theory.numerics import double_precision
@@ -176,6 +176,17 @@ def decoding_law(width: int, length: int) -> float:
 
 
 @dataclass(frozen=True)
+class Drawn(Oracle):
+    """Random inputs with what the outputs should be, by a function of a seed."""
+
+    draw: Callable[[int], tuple[Any, Any]]
+    exhaustive = False
+
+    def cases(self, seed: int) -> Iterator[tuple[Any, Any]]:
+        yield self.draw(seed)
+
+
+@dataclass(frozen=True)
 class LinearRegime:
     """‖Vᵀ V^[l] - S‖_2, where S picks the decoded coordinates: the error over the norm of the inputs, at most."""
 
@@ -241,7 +252,9 @@ class SequenceDecoder(Handmade):
         """What is decoded of sequences [batch, L, d]; with `centred` the difference to the base sequence."""
         given = np.asarray(x)
         expected = (self.length, self.dx + 1)
-        require(given.shape[1:] == expected, f"a decoder reads [batch, {expected[0]}, {expected[1]}]; got {given.shape}")
+        require(
+            given.shape[1:] == expected, f"a decoder reads [batch, {expected[0]}, {expected[1]}]; got {given.shape}"
+        )
         h = self.network.run(given).h[self.position]
         if centred:
             h = h - self.network.run(self.base).h[self.position]
@@ -255,24 +268,34 @@ class SequenceDecoder(Handmade):
         """What decoding should give."""
         return np.asarray(x) if self.reads == "sequence" else np.asarray(x)[:, 1:-1, :-1]
 
+    @property
+    def oracle(self) -> Drawn:
+        """Random sequences, and what they are."""
+
+        def draw(seed: int) -> tuple[Array, Array]:
+            x = some_sequences(SEQUENCES, self.length, self.dx, self.eps_x, seed, str(self.parameters["W"].dtype))
+            return x, self.truth(x)
+
+        return Drawn(draw)
+
     def _shaped(self, flat: Array) -> Array:
         rows = (self.length, self.dx + 1) if self.reads == "sequence" else (self.length - 2, self.dx)
         return flat.reshape(len(flat), *rows)
 
-    def check(self, seed: int = 0, sequences: int = SEQUENCES) -> Checked:
+    def check(self, seed: int = 0) -> Checked:
         """V against automatic differentiation of the network, and random sequences against what they were."""
         off = float(np.abs(self.parameters["V"] - self._picked(self._derivative())).max())
-        x = some_sequences(sequences, self.length, self.dx, self.eps_x, seed, str(self.parameters["W"].dtype))
-        error = rms(self.run(x) - self.truth(x))
+        ((x, truth),) = self.oracle.cases(seed)
+        error = rms(self.run(x) - truth)
         rounding = ROUNDING[str(self.parameters["W"].dtype)]
         holds = off <= rounding and error <= self.allowed
         scope = (
             f"all {self.parameters['V'].size:,} entries of V against the derivative (largest difference {off:.3g}), "
-            f"and {sequences} sequences decoded with an RMS error of {error:.3g} where {self.allowed:.3g} is allowed"
+            f"and {len(x)} sequences decoded with an RMS error of {error:.3g} where {self.allowed:.3g} is allowed"
         )
         law = error / decoding_law(self.width, self.length)
         details = {"rms": error, "allowed": self.allowed, "rms_over_law": law, "off_derivative": off}
-        return Checked(holds, sequences, False, max(off, error), scope, details)
+        return Checked(holds, len(x), False, max(off, error), scope, details)
 
     def certificate(self) -> LinearRegime:
         """Where no sign differs from the base's, states are linear in the inputs, and the error is a matrix times x."""
@@ -387,12 +410,18 @@ class Recovery(Handmade):
         """The inputs [batch, d] as they are read off the layer."""
         return np.maximum(np.asarray(x) @ self.parameters["T"].T, 0) @ self.parameters["V"]
 
+    @property
+    def oracle(self) -> Drawn:
+        """Random inputs, and themselves."""
+        inputs = self.parameters["T"].shape[1]
+        return Drawn(lambda seed: (np.random.default_rng([seed, 11]).standard_normal((SEQUENCES, inputs)),) * 2)
+
     def check(self, seed: int = 0) -> Checked:
         T = self.parameters["T"]
         off = float(np.abs(self.parameters["V"] * self.width / 2 - T).max())
-        rng = np.random.default_rng([seed, 11])
-        v, x = rng.standard_normal((2, SEQUENCES, T.shape[1]))
-        error = self.run(x) @ v.T - x @ v.T
+        ((x, truth),) = self.oracle.cases(seed)
+        v = np.random.default_rng([seed, 12]).standard_normal(x.shape)
+        error = (self.run(x) - truth) @ v.T
         law = recovery_rms(v[None], x[:, None], self.width)
         ratio = rms(error / law)
         scope = f"V against 2T/m, and {SEQUENCES}² pairs with an RMS error of {ratio:.3g} times the law's"

@@ -16,7 +16,7 @@ coordinate of every token, so that Φ absorbs the factor 2√(n/3): the neuron i
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import require, require_integer
-from krogh.networks.handmade import Checked, Handmade, handmade, sizes_of
+from krogh.networks.handmade import Checked, Handmade, Oracle, handmade, sizes_of
 from krogh.programs.automata.automaton import Automaton
 from krogh.programs.automata.library import known_language
 from krogh.programs.automata.regex import from_regex
@@ -51,6 +51,27 @@ WRITTEN = {
     ),
 }
 """How a word of bits [batch, n] is given to the neurons."""
+
+
+@dataclass(frozen=True)
+class Membership(Oracle):
+    """All words of n bits, or random ones where there are too many, and whether an automaton accepts them."""
+
+    n: int
+    language: Automaton
+
+    @property
+    def exhaustive(self) -> bool:
+        return self.n <= MOST_LISTED
+
+    def cases(self, seed: int) -> Iterator[tuple[Any, Any]]:
+        if self.exhaustive:
+            words = (np.arange(2**self.n)[:, None] >> np.arange(self.n)) & 1
+        else:  # half of them sparse, so that a single 1 occurs
+            rng = np.random.default_rng(seed)
+            density = np.where(np.arange(RANDOM_WORDS) % 2, 0.5, 1.5 / self.n)
+            words = (rng.random((RANDOM_WORDS, self.n)) < density[:, None]).astype(np.int64)
+        yield words, self.language.final[self.language.run(words.astype(np.int32))[:, -1]]
 
 
 @dataclass(frozen=True)
@@ -101,31 +122,25 @@ class SmoothNeurons(Handmade):
         return np.asarray(FUNCTIONS[self.function](z) @ p["b"])
 
     @property
-    def exhaustive(self) -> bool:
-        return self.n <= MOST_LISTED
-
-    def words(self, seed: int = 0) -> Bits:
-        """All words of n bits; random ones, half of them sparse, where there are too many."""
-        if self.exhaustive:
-            return (np.arange(2**self.n)[:, None] >> np.arange(self.n)) & 1
-        rng = np.random.default_rng(seed)
-        density = np.where(np.arange(RANDOM_WORDS) % 2, 0.5, 1.5 / self.n)
-        return (rng.random((RANDOM_WORDS, self.n)) < density[:, None]).astype(np.int64)
+    def oracle(self) -> Membership:
+        return Membership(self.n, self.language)
 
     def check(self, seed: int = 0) -> Checked:
         """Every output in the range that the language's automaton says."""
-        words = self.words(seed)
-        output, inside = self.run(words), self.language.final[self.language.run(words.astype(np.int32))[:, -1]]
+        ((words, inside),) = self.oracle.cases(seed)
+        output, every = self.run(words), self.oracle.exhaustive
         low, high = (np.where(inside, self.accepted[end], self.rejected[end]) for end in (0, 1))
         beyond = np.maximum(low - output, output - high)
         worst = math.inf if np.isnan(beyond).any() else max(0.0, float(beyond.max()))
-        scope = f"outputs on {'all ' * self.exhaustive}{len(words):,} words, {int(inside.sum()):,} of them accepted"
+        scope = f"outputs on {'all ' * every}{len(words):,} words, {int(inside.sum()):,} of them accepted"
         holds = worst <= TOLERANCE and bool(inside.any())
-        return Checked(holds, len(words), self.exhaustive, worst, scope, {"accepted": int(inside.sum())})
+        return Checked(holds, len(words), every, worst, scope, {"accepted": int(inside.sum())})
 
     def certificate(self) -> Gap:
         """The least output inside the language over the largest outside it, by the statement."""
-        return Gap(self.accepted[0] - self.rejected[1], f"every word of length {self.n}: the gap between the two ranges")
+        return Gap(
+            self.accepted[0] - self.rejected[1], f"every word of length {self.n}: the gap between the two ranges"
+        )
 
     def recipe(self) -> dict[str, Any]:
         return {"name": self.name, "settings": dict(self.settings)}

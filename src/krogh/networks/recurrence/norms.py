@@ -34,9 +34,7 @@ def back_correlations(run: Run, position: int = 1) -> dict[tuple[int, int], NDAr
     rows: dict[int, Array] = {}
     for j in range(position + 1, run.length + 1):
         rows[j] = next(back for i, back in run.backward(j) if i == position)
-    return {
-        (j, k): np.einsum("bom,bpm->bop", rows[j], rows[k], dtype=np.float64) for j in rows for k in rows if j <= k
-    }
+    return {(j, k): np.einsum("bom,bpm->bop", rows[j], rows[k], dtype=np.float64) for j in rows for k in rows if j <= k}
 
 
 class Norms(NamedTuple):

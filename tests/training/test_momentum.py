@@ -71,5 +71,5 @@ def test_many_rates_share_a_program():
 def test_bad_numbers_are_said():
     with pytest.raises(KroghError, match=r"beta must be in \[0, 1\); got beta=1"):
         Momentum(0.1, 1.0)
-    with pytest.raises(KroghError, match="rate must be a finite number ≥ 0; got rate=-0.1"):
+    with pytest.raises(KroghError, match=r"rate must be a finite number ≥ 0; got rate=-0\.1"):
         Momentum(-0.1)

@@ -1,4 +1,4 @@
-"""Decoders written down from random weights: both forms, the derivative, the exact error of one layer, the reference."""
+"""Decoders written down from random weights: both forms, the derivative, the error of one layer, the reference."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Figure 4: a linear function of a random recurrent network's last state says the whole sequence again (B-E1).
 
 Sequences of L Gaussian vectors of d numbers (`krogh.tasks.Inversion`), a random ReLU network of width m, and a decoder
-x̂ = B h_L that is fitted: in closed form, by ridge regression on as many sequences for all widths, and for some widths by
-the source's own training (SGD on fresh batches of 128, rate 0.1, momentum 0.9, the mean squared error over all
+x̂ = B h_L that is fitted: in closed form, by ridge regression on as many sequences for all widths, and for some widths
+by the source's own training (SGD on fresh batches of 128, rate 0.1, momentum 0.9, the mean squared error over all
 coordinates), whose number of steps is not given.
 
 The source draws weights from N(0, 1). Each step then multiplies the state by √(m/2), the latest vectors drown in the
@@ -32,7 +32,7 @@ from krogh.lab import (
     experiment,
     figures,
     maximum,
-    mean,
+    mean_time,
     minimum,
     need,
     setting,
@@ -51,7 +51,7 @@ FEWEST = 3
 """Networks of a verdict."""
 FOURFOLD = 4
 """Widths that are compared differ by this factor."""
-REFERENCE = {
+REFERENCE: dict[tuple[int, int], dict[float, float]] = {
     (2, 2): {500: 0.0051, 1000: 0.0025, 2000: 0.0014},
     (2, 4): {500: 0.053, 1000: 0.031, 2000: 0.020},
     (2, 6): {500: 0.145, 1000: 0.093, 2000: 0.063},
@@ -59,7 +59,7 @@ REFERENCE = {
     (8, 4): {500: 0.263, 1000: 0.167, 2000: 0.123},
     (8, 6): {500: 0.461, 1000: 0.319, 2000: 0.252},
 }
-"""(d, L) → relative L2 error at m with 6000 sequences, computed beforehand; the source prints a figure without numbers."""
+"""(d, L) → relative L2 error at m with 6000 sequences, computed beforehand; the source has curves without numbers."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Settings:
 
 @experiment("recurrence/inversion")
 class Inverting(Experiment[Settings]):
-    """Errors of decoders fitted by ridge regression and by SGD, against m, L and d, for both variances of the weights."""
+    """Errors of decoders fitted by ridge regression and by SGD, against m, L and d, for both variances of weights."""
 
     title = "A wide random recurrent network is inverted by a linear function of its last state"
     question = "How well can a sequence be read off the last state of a random recurrent network, by m, L and d?"
@@ -100,7 +100,7 @@ class Inverting(Experiment[Settings]):
     notes = (
         "The source gives neither the number of training sequences nor of steps nor of runs, and its curves without "
         "numbers; ridge regression is where SGD would end on these sequences.",
-        "One run over the longest sequence gives the states of the shorter ones too: lengths share networks and inputs.",
+        "One run over the longest sequence gives the states of the shorter ones: lengths share networks and inputs.",
         "With weights of variance 1, states are divided by their size before they are decoded by ridge regression, "
         "which changes nothing, and not for SGD, which diverges.",
     )
@@ -236,9 +236,9 @@ class Inverting(Experiment[Settings]):
             crosses = f" Crosses: after {s.steps} steps of SGD." if column == "relative_l2" else ""
             circles = " Circles: computed beforehand." if column == "relative_l2" else ""
             yield chart.figure(
-                f"The error of a linear decoder of the last state, fitted to {s.samples:,} sequences by ridge regression "
-                f"and judged on {s.test:,}; means over {s.networks} networks with 95% intervals by Student. Dotted: "
-                f"weights of variance 1 in place of 2/m.{crosses}{circles}"
+                f"The error of a linear decoder of the last state, fitted to {s.samples:,} sequences by ridge "
+                f"regression and judged on {s.test:,}; means over {s.networks} networks with 95% intervals by "
+                f"Student, of logarithms. Dotted: weights of variance 1 in place of 2/m.{crosses}{circles}"
             )
 
 
@@ -256,12 +256,12 @@ def compared(s: Settings) -> tuple[int, int]:
 
 def error_curves(table: pl.DataFrame, column: str = "relative_l2") -> dict[tuple[int, int], Curve]:
     """(d, L) → the mean error against m."""
-    return curves(table, by=("dimension", "length"), x="width", y=column, statistic=mean)
+    return curves(table, by=("dimension", "length"), x="width", y=column, statistic=mean_time)
 
 
 def sgd_curves(table: pl.DataFrame) -> dict[int, Curve]:
     """L → the mean relative error of decoders that SGD trained, against m; diverged ones are infinite."""
-    return curves(table, by="length", x="width", y="relative_l2", statistic=mean)
+    return curves(table, by="length", x="width", y="relative_l2", statistic=mean_time)
 
 
 def fitted(s: Settings) -> pl.DataFrame:

@@ -76,8 +76,8 @@ class OneLayer(Experiment[Settings]):
     notes = (
         "Lemma 4.4 prints p = 2Tv without 1/m. The lemma bounds the error by its order; the exact root mean square is "
         "derived from E[α²relu(β)²] for jointly normal α, β.",
-        "In the recurrent network the state h_{l-1} depends on the same W, so that the law of one layer is exact at the "
-        "first step only; v is drawn apart from the weights.",
+        "In the recurrent network the state h_{l-1} depends on the same W, so that the law of one layer is exact at "
+        "the first step only; v is drawn apart from the weights.",
     )
 
     def measure(self, results: Results[Settings]) -> Measures:

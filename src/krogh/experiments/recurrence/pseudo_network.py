@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from krogh.errors import require
+from krogh.experiments.recurrence.random_networks import MOST, networks_of
 from krogh.lab import (
     Claims,
     Experiment,
@@ -21,6 +22,7 @@ from krogh.lab import (
     experiment,
     maximum,
     mean,
+    mean_time,
     minimum,
     need,
     setting,
@@ -44,7 +46,9 @@ class Settings:
     length: int = setting(4, "length L", least=3)
     dx: int = setting(3, "numbers of a token", least=2)
     sequences: int = setting(40, "sequences", least=2)
-    networks: int = setting(6, "random networks per width", least=1)
+    networks: int = setting(
+        6, "random networks of the largest width; of others as many as the same work allows", least=1
+    )
     seed: int = setting(0, "of everything random", least=0)
 
 
@@ -79,9 +83,9 @@ class Pseudo(Experiment[Settings]):
         s = tables.settings
         say = say.about(needs=[need(s.networks, FEWEST, "networks per width")])
         linear, last = tables["networks"].filter(function="z"), s.widths[-1]
-        correlations, deviations, movements = (
-            curves(linear, by="eps_x", x="width", y=column, statistic=mean)
-            for column in ("correlation", "deviation", "movement")
+        correlations = curves(linear, by="eps_x", x="width", y="correlation", statistic=mean)
+        deviations, movements = (
+            curves(linear, by="eps_x", x="width", y=column, statistic=mean_time) for column in ("deviation", "movement")
         )
         for eps_x in s.sizes:
             tag, where = f"eps{eps_x:g}", f"Φ = z, ε_x = {eps_x:g}"
@@ -140,7 +144,8 @@ class Pseudo(Experiment[Settings]):
                 panel.legend(loc="lower right")
         yield chart.figure(
             f"The expansion f(0, A*) of random networks against F(x) = Φ(⟨w, x⟩) on {s.sequences} sequences of length "
-            f"{s.length}, {s.networks} networks and targets per width; means with 95% intervals by Student."
+            f"{s.length}, {s.networks} networks and targets of the largest width and up to {MOST * s.networks} of others; "
+            "means with 95% intervals by Student."
         )
 
 
@@ -148,7 +153,7 @@ def errors(s: Settings) -> pl.DataFrame:
     """A row per width, network, ε_x and function."""
     rows = []
     for width in s.widths:
-        for which in range(s.networks):
+        for which in range(networks_of(width, s.widths, s.networks)):
             network = random_rnn(width, s.dx + 1, seed=[s.seed, width, which], dtype=np.float32)
             for eps_x in s.sizes:
                 base = network.run(base_of(s.length, s.dx, eps_x, "float32"))

@@ -61,8 +61,8 @@ class ReRandomised(Experiment[Settings]):
         "paper": Settings(widths=(1000, 4000, 16_000), networks=50),
     }
     notes = (
-        "The lemma's powers are bounds. A state that moves by a small angle flips a share of the signs that is linear in "
-        "it, so that the flips grow as √(Nm) in truth; over what is measured the two differ by (N/m)^(1/6), "
+        "The lemma's powers are bounds. A state that moves by a small angle flips a share of the signs that is linear "
+        "in it, so that the flips grow as √(Nm) in truth; over what is measured the two differ by (N/m)^(1/6), "
         "a factor of at most 1.2.",
         "The lemma asks for N ≤ m/ρ²³ with ρ = 100 L d ln m, which no network that fits a computer meets.",
     )
@@ -120,8 +120,8 @@ class ReRandomised(Experiment[Settings]):
             panel.ax.set_ylim(bottom=0)
         yield chart.figure(
             f"A random network and its twin with N rows of W and A drawn anew, on {s.sequences} sequences of length "
-            f"{s.length}; {s.networks} networks each, means with 95% intervals by Student. Each panel is divided by what "
-            "Lemma B.2 has as its power."
+            f"{s.length}; {s.networks} networks each, means with 95% intervals by Student. Each panel is divided by "
+            "what Lemma B.2 has as its power."
         )
 
 

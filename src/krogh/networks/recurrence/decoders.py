@@ -117,8 +117,8 @@ def along(base: Run, w: Array) -> Array:
 class InversionErrors:
     """Errors of decoding a batch: the largest and the RMS of a coordinate, and relative ones on the true tokens.
 
-    `relative` is the mean over sequences of ‖decoded - ε_x x*‖/(ε_x ‖x*‖) over the tokens' dx coordinates; `centred` the
-    same where h⁰ and x⁰ are subtracted first, `centred_rms` the RMS of all its coordinates.
+    `relative` is the mean over sequences of ‖decoded - ε_x x*‖/(ε_x ‖x*‖) over the tokens' dx coordinates; `centred`
+    the same where h⁰ and x⁰ are subtracted first, `centred_rms` the RMS of all its coordinates.
     """
 
     largest: float
@@ -240,7 +240,7 @@ class SequenceDecoder(Handmade):
         )
         return (
             f"Vᵀ h_{self.position} = {what} with an RMS error of a coordinate of at most "
-            f"{RMS_FACTOR:g}·√(2L/m) + ε_x^(5/3) = {self.allowed:.3g}, for tokens drawn at random (width {self.width}); "
+            f"{RMS_FACTOR:g}·√(2L/m) + ε_x^(5/3) = {self.allowed:.3g}, for random tokens (width {self.width}); "
             f"V is the derivative of h_{self.position} at the base sequence"
         )
 

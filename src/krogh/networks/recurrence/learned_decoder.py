@@ -1,7 +1,7 @@
-"""The best linear decoder of a random network's states, in closed form (*Learning and generalization in RNNs*, section I).
+"""The best linear decoder of a random network's states (*Learning and generalization in RNNs*, section I).
 
-Ridge regression from states h [N, m] to sequences x [N, q], with states scaled to a mean square of 1 over all entries and
-the penalty λ = 10⁻⁶ N:
+Ridge regression from states h [N, m] to sequences x [N, q], with states scaled to a mean square of 1 over all entries
+and the penalty λ = 10⁻⁶ N:
 
     primal   B = (HᵀH + λI)⁻¹ Hᵀ X    [m, q], where m ≤ N
     dual     B = Hᵀ (HHᵀ + λI)⁻¹ X    the same matrix, where m > N

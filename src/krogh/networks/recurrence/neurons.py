@@ -1,22 +1,22 @@
 """Languages by a few smooth neurons that see a whole word: members of the class that recurrent networks learn.
 
-*Learning and generalization in RNNs*, section 5 and appendix H. A network Σ_r b_r Φ(⟨w_r, x⟩ + c_r) + b_0 of a word of n
+*Learning and generalization in RNNs*, section 5 and appendix H. A network Σ_r b_r Φ(gain·⟨w_r, x⟩ + c_r) of a word of n
 bits, written as bits 0 and 1, as signs ±1, or as the unit tokens of the theory; with ones(x) the number of 1s,
 
     exactly-one   Φ(z) = 2z - z² of ones(x): 1 for words of 0*10*, at most 0 for all others
     parity        Φ(z) = (1 - cos πz)/2 of ones(x): 1 for an odd number, 0 for an even one
-    substrings    Σ_i exp(c(⟨v_i, x⟩ - k)), v_i = the pattern as signs at places i..i+k-1, for every pattern of length k:
+    substrings    Σ_i exp(c(⟨v_i, x⟩ - k)), v_i = the pattern as signs at places i..i+k-1, for all patterns of length k:
                   at least 1 where it occurs, at most P(n-k+1) e^{-2c} ≤ 1/n elsewhere, for c ≥ ½ ln(P n(n-k+1))
 
-for P patterns (the source has one, and c = Ω(log n)). The printed form of the first, Φ(z + 1/2) > 0, accepts the word of
-zeros alone. Where tokens are given (`scaled_into_tokens`), ones(x) = (2/√3) √n ⟨w, x⟩ with w of norm 1 on the first
+for P patterns (the source has one, and c = Ω(log n)). The printed form of the first, Φ(z + 1/2) > 0, accepts the word
+of zeros too. Where tokens are given (`scaled_into_tokens`), ones(x) = (2/√3) √n ⟨w, x⟩ with w of norm 1 on the first
 coordinate of every token, so that Φ absorbs the factor 2√(n/3): the neuron is then a target of the theorem.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -38,12 +38,12 @@ MOST_LISTED = 16
 RANDOM_WORDS = 20_000
 TOLERANCE = 1e-9
 
-FUNCTIONS = {
+FUNCTIONS: dict[str, Callable[[Floats], Floats]] = {
     "2z - z²": lambda z: 2 * z - z**2,
     "(1 - cos πz)/2": lambda z: (1 - np.cos(math.pi * z)) / 2,
     "exp": np.exp,
 }
-WRITTEN = {
+WRITTEN: dict[str, Callable[[Floats], Floats]] = {
     "bits": lambda bits: bits,
     "signs": lambda bits: 2 * bits - 1,
     "tokens": lambda bits: np.stack([REST * bits, REST * (1 - bits), np.full_like(bits, 0.5)], -1).reshape(
@@ -104,7 +104,7 @@ class SmoothNeurons(Handmade):
     def statement(self) -> str:
         neurons = len(self.parameters["b"])
         return (
-            f"{neurons} neuron{'s' * (neurons > 1)} Φ(z) = {self.function} give {_range(self.accepted)} on the words of "
+            f"{neurons} neuron{'s' * (neurons > 1)} Φ(z) = {self.function} give {_range(self.accepted)} on words of "
             f"length {self.n} in '{self.language.name}', and {_range(self.rejected)} on all others"
         )
 
@@ -229,4 +229,8 @@ def contains(n: int, patterns: Sequence[str], c: float | None = None) -> SmoothN
     return SmoothNeurons("substrings", n, "exp", "signs", language, *ranges, weights, settings)
 
 
-MAKERS = {"exactly-one": exactly_one, "parity": odd_ones, "substrings": contains}
+MAKERS: dict[str, Callable[..., SmoothNeurons]] = {
+    "exactly-one": exactly_one,
+    "parity": odd_ones,
+    "substrings": contains,
+}

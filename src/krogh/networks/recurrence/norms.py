@@ -2,7 +2,7 @@
 
 *Learning and generalization in RNNs*, Lemmas B.1 and F.11, Claim E.4, equation 37:
 
-    states         ‖h_l‖ = √(1 + (l-1)ε_x²) for l < L, and √(2 + (L-2)ε_x²) at the end (the lemma's interval holds there only)
+    states         ‖h_l‖ = √(1 + (l-1)ε_x²) for l < L, and √(2 + (L-2)ε_x²) at the end (where the lemma's holds)
     columns        the largest norm of a column of the decoder V^[L]                          O(L³)
     decoder gain   ‖V w‖/‖w‖ of the token-only decoder for random w        (1 ± 1/(100L))^L
     product        ‖D_j W ... D_{i+1} W‖_2                                                    O(L³)

@@ -1,6 +1,6 @@
 """A shift of A that makes the expansion of a random network compute a function of the whole sequence.
 
-*Learning and generalization in RNNs*, Definition D.2 and Theorem D.2. The target, of the true tokens x*_2 .. x*_{L-1}, is
+*Learning and generalization in RNNs*, Definition D.2 and Theorem D.2. The target of true tokens x*_2 .. x*_{L-1} is
 
     F_s(x*) = Σ_r b_{r,s} Φ(⟨w_{r,s}, [x*_2; ...; x*_{L-1}]⟩),    w_{r,s} of norm 1 in R^{(L-2)dx}
 
@@ -133,7 +133,7 @@ class PseudoNetwork(Handmade):
 
     @property
     def network(self) -> RandomRnn:
-        return RandomRnn(*(self.parameters[name] for name in ("W", "A", "B")))
+        return RandomRnn(self.parameters["W"], self.parameters["A"], self.parameters["B"])
 
     @property
     def shift(self) -> Array:
@@ -180,7 +180,7 @@ class PseudoNetwork(Handmade):
         One output's part in another has E[dout² B_s² B_s'²] = 1 in place of 3.
         """
         summed = np.square(np.einsum("or,orm->om", self.target.b, H))
-        last, first = (run.active[l].mean(axis=0) @ summed.T / self.width for l in (-1, 1))
+        last, first = (run.active[at].mean(axis=0) @ summed.T / self.width for at in (-1, 1))
         own = 3 * last + (last.sum() - last) - np.mean(mean**2, axis=0)
         return math.sqrt(float(np.mean(own + first.sum())) / self.width)
 

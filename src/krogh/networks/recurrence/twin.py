@@ -1,7 +1,7 @@
 """A random network and its twin with some rows drawn anew: how little a few rows decide.
 
-*Learning and generalization in RNNs*, Lemma B.2. Rows k ∈ K, N of them, of W and A are replaced by fresh ones of the same
-law. The lemma bounds what that changes; what is measured here of a network and its twin on the same sequences, by
+*Learning and generalization in RNNs*, Lemma B.2. Rows k ∈ K of W and A, N of them, are replaced by fresh ones of the
+same law. The lemma bounds what that changes; what is measured here of a network and its twin on the same sequences, by
 position l:
 
     state      ‖h_l - h̃_l‖                                        O(ρ⁵ √(N/m))

@@ -78,6 +78,7 @@ DECISIVE = {
     "sparse/head": "V",
     "counting": "out.W",
     "machine": "cls",
+    "sequence decoder": "V",
 }
 """The parameter that a fault is planted in, where the largest weight of all may be larger still and do no harm."""
 

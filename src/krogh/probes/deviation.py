@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from krogh.errors import require
 from krogh.models.base import Model
 from krogh.probes.base import Moment, Probe, probe
-from krogh.tasks.base import Task
+from krogh.tasks.base import ClassificationTask, Task
 
 
 @probe("deviation")
@@ -32,4 +32,5 @@ class Deviation(Probe):
 
     def check(self, task: Task, model: Model) -> None:
         name = task.kind or type(task).__name__
-        require(task.regression, f"a deviation is one of real numbers, and the task {name!r} has classes")
+        real = task.regression and not isinstance(task, ClassificationTask)
+        require(real, f"a deviation is one of real numbers, and the task {name!r} has classes")

@@ -130,8 +130,8 @@ class Backward(Experiment[Settings]):
         yield chart.figure(
             f"Left: ⟨row of Back_(1→j), row of Back_(1→j')⟩ over all j ≠ j' up to {s.length} and {s.sequences} "
             "sequences, the largest of each network, and ‖row‖². Right: gains of the decoder and of products at the "
-            f"base sequence. Means over {s.networks} networks of the largest width and more of others, with 95% intervals "
-            "by Student."
+            f"base sequence. Means over {s.networks} networks of the largest width and more of others, with 95% "
+            "intervals by Student."
         )
 
 

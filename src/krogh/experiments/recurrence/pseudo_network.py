@@ -144,8 +144,8 @@ class Pseudo(Experiment[Settings]):
                 panel.legend(loc="lower right")
         yield chart.figure(
             f"The expansion f(0, A*) of random networks against F(x) = Φ(⟨w, x⟩) on {s.sequences} sequences of length "
-            f"{s.length}, {s.networks} networks and targets of the largest width and up to {MOST * s.networks} of others; "
-            "means with 95% intervals by Student."
+            f"{s.length}, {s.networks} networks and targets of the largest width and up to {MOST * s.networks} of "
+            "others; means with 95% intervals by Student."
         )
 
 

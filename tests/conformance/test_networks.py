@@ -21,7 +21,10 @@ from krogh.networks.circuits import compile_circuit
 from krogh.networks.counting import compile_counting
 from krogh.networks.handmade import KINDS, Handmade, construct, load_network
 from krogh.networks.machines.compiled import compile_machine
+from krogh.networks.recurrence.decoders import make_decoder, make_recovery
 from krogh.networks.recurrence.good_shift import random_good_shift
+from krogh.networks.recurrence.neurons import contains
+from krogh.networks.recurrence.pseudo_network import make_pseudo_network, random_target
 from krogh.networks.recurrence.selector import selector
 from krogh.programs.automata.regex import from_regex
 from krogh.programs.circuits.generators import comparator
@@ -65,8 +68,12 @@ COMPILED = {
     "machine": lambda: compile_machine(load_machine("parity"), 5, input_length=3),
     "selector": lambda: selector(400),
     "good shift": lambda: random_good_shift(1500),
+    "one-layer recovery": lambda: make_recovery(200, 4),
+    "pseudo-network": lambda: make_pseudo_network(random_target(4, 3), 150, 4, 3, 0.3),
+    "sequence decoder": lambda: make_decoder(150, 4, 3),
+    "smooth neurons": lambda: contains(8, ["101"]),
 }
-UNCERTIFIED = {*SETTINGS, "selector", "good shift"}
+UNCERTIFIED = {*SETTINGS, "selector", "good shift", "one-layer recovery", "pseudo-network"}
 """Networks of which a check is all that is known."""
 ALL = [*SETTINGS, *COMPILED]
 DECISIVE = {
@@ -76,6 +83,7 @@ DECISIVE = {
     "sparse/head": "V",
     "counting": "out.W",
     "machine": "cls",
+    "sequence decoder": "V",
 }
 """The parameter that a fault is planted in, where the largest weight of all may be larger still and do no harm."""
 

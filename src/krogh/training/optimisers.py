@@ -152,6 +152,29 @@ class Sgd(Optimiser):
                 raise unknown("layer", layer, names)
 
 
+class Momentum(Optimiser):
+    """Heavy-ball SGD: v ← βv + ∇, θ ← θ - η_t v, without weight decay (Optax's and PyTorch's convention)."""
+
+    rate: Float[AnyArray, ""] = data()
+    beta: Float[AnyArray, ""] = data(default=0.9)
+    schedule: Schedule = Constant()
+
+    def __check_init__(self) -> None:
+        _check_not_negative("rate", self.rate)
+        inside = bool(np.all((np.asarray(self.beta) >= 0) & (np.asarray(self.beta) < 1)))
+        require(inside, f"beta must be in [0, 1); got beta={plain(self.beta)}")
+
+    def init(self, params: Parameters) -> PyTree:
+        return jax.tree.map(jnp.zeros_like, params)
+
+    def update(
+        self, gradient: Parameters, memory: PyTree, params: Parameters, step: Int[Array, ""]
+    ) -> tuple[Parameters, PyTree]:
+        velocity = jax.tree.map(lambda v, g: self.beta * v + g, memory, gradient)
+        rate = self.rate * self.schedule.factor(step)
+        return {name: params[name] - rate * velocity[name] for name in params}, velocity
+
+
 class BlockSgd(Optimiser):
     """SGD on a product of blocks with the adaptive rates of Theorem 5.8 (dissertation, §B.2.4).
 

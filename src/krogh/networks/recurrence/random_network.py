@@ -13,7 +13,7 @@ in float32). A shift W' that is a sum of a few outer products (a gradient, the g
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -154,7 +154,12 @@ class Run:
 
 
 def random_rnn(
-    width: int, inputs: int, outputs: int = 1, seed: int = 0, dtype: DTypeLike = np.float64, spread: float = 1.0
+    width: int,
+    inputs: int,
+    outputs: int = 1,
+    seed: int | Sequence[int] = 0,
+    dtype: DTypeLike = np.float64,
+    spread: float = 1.0,
 ) -> RandomRnn:
     """W_ij, A_ij ~ N(0, 2/m) and B_ij ~ N(0, spread/outputs); the numbers after each other are variances."""
     for name, number in (("width", width), ("inputs", inputs), ("outputs", outputs)):

@@ -27,6 +27,7 @@ from krogh.tasks.chains import (
 from krogh.tasks.circuit_function import CircuitFunction, circuit_function
 from krogh.tasks.codes import coherence, paper_dimension, sign_codes
 from krogh.tasks.composition import GroupComposition
+from krogh.tasks.languages import Language, RegularLanguage
 from krogh.tasks.links import CentredSquareLink, LinearLink, MeanLink, RidgeLink, TwoLayerLink
 from krogh.tasks.parity import DisjointParity, Parity, ParityClasses, ParityControl
 from krogh.tasks.sparse_boolean import SparseBoolean, gate, sparse_and, sparse_or, sparse_xor
@@ -50,6 +51,7 @@ __all__ = [
     "GroupComposition",
     "Hard",
     "Interpolated",
+    "Language",
     "LinearLink",
     "MarkovChains",
     "MeanLink",
@@ -58,6 +60,7 @@ __all__ = [
     "ParityClasses",
     "ParityControl",
     "Prior",
+    "RegularLanguage",
     "RidgeLink",
     "Rows",
     "SparseBoolean",

@@ -5,9 +5,13 @@
     cross-entropy -log softmax(f)_y
     multiclass-margin (1/K) Σ_{i≠y} (Δ + f_i - f_y)_+    (equation 8.7; Δ = 1, or as "multiclass-margin(Δ)")
 
+    sigmoid-square (σ(f) - (1+y)/2)² where y ≠ 0, else 0    (RNNs on regular languages, Section I)
+
 Labels are ±1, real numbers for the square loss, or class numbers where a prediction has a last axis of logits. The
 logistic loss is printed without y and the correlation loss once without its sign; the latter is the theory's, unbounded
 below. For one logit per example the cross-entropy of two classes is the logistic loss of the logits' difference.
+
+Where a label may be missing it is 0: the hinge and the logistic loss then have no slope, and the sigmoid-square is 0.
 
 A loss has the shape of the labels: [batch], or [batch, positions] where every position of a sequence has one. Training
 averages over positions, then over examples.
@@ -51,6 +55,11 @@ def logistic(prediction: Float[Array, "*batch"], label: Float[Array, "*batch"]) 
     return jnp.logaddexp(0.0, -label * prediction)
 
 
+def sigmoid_square(prediction: Float[Array, "*batch"], label: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
+    """The squared error of σ(f) as the share of +1; a label 0 asks for nothing."""
+    return jnp.where(label == 0, 0.0, (jax.nn.sigmoid(prediction) - 0.5 * (1.0 + label)) ** 2)
+
+
 def correlation(prediction: Float[Array, "*batch"], label: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
     return -label * prediction
 
@@ -77,6 +86,7 @@ LOSSES: dict[str, Loss] = {
     "hinge": hinge,
     "square": square,
     "logistic": logistic,
+    "sigmoid-square": sigmoid_square,
     "correlation": correlation,
     "cross-entropy": cross_entropy,
     "multiclass-margin": multiclass_margin,

@@ -175,7 +175,7 @@ def symbols_of(task: Task) -> int | None:
 
 
 def answers_of(task: Task) -> int | None:
-    """How many numbers answer a position of a sequence of symbols: a logit per class, or one per question; else None."""
+    """How many numbers answer a position of a sequence of symbols: one per class, or per question; else None."""
     if symbols_of(task) is None:
         return None
     return task.classes if isinstance(task, ClassificationTask) else _shapes_of(task).y.shape[-1]

@@ -30,7 +30,6 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -123,13 +122,13 @@ class RegularLanguage(Task):
     judged on, the same unless given."""
 
     language: Language
+    tables: Tables
     shortest: int = structure()
     longest: int = structure()
     labeling: str = structure()
     judged: tuple[int, int] | None = structure()
     negatives: bool = structure()
     strict: bool = structure()
-    tables: Tables = eqx.field(metadata={"internal": True})
 
     system = System(
         knobs={

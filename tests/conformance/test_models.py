@@ -32,10 +32,20 @@ from krogh.models import (
 )
 from krogh.models.base import Learner, Model
 from krogh.models.configurations import configuration_title
+from krogh.models.parts import symbols_of
 from krogh.models.polynet import DisjointPolyNet, PolyNet
 from krogh.models.two_layer import Mlp, Neuron, power_mlp
 from krogh.registry import MODELS
-from krogh.tasks import ClassificationTask, DisjointParity, Examples, MarkovChains, Parity, Task, TokenRegression
+from krogh.tasks import (
+    ClassificationTask,
+    DisjointParity,
+    Examples,
+    MarkovChains,
+    Parity,
+    RegularLanguage,
+    Task,
+    TokenRegression,
+)
 from krogh.tasks.parity import AbstractParity
 from krogh.training import Stopping, Training
 from krogh.training.losses import LOSSES
@@ -293,6 +303,15 @@ CAUSAL = {  # every registered model whose example says so, and what else is cau
     "one direction of states": (StateSpace(3, 4, 5, bidirectional=False), CHAINS),
     "masked attention": (TokenAttention(5, causal=True), CHAINS),
     "masked linear attention": (LinearAttention(5, causal=True), CHAINS),
+    **{
+        f"words read by {model.kind}": (model, RegularLanguage("(0|1|2)*21", 1, 7))  # four symbols in, three answers
+        for model in (
+            CausalTransformer(dimension=6),
+            Recurrent("tanh", 5, bidirectional=False),
+            StateSpace(3, 4, 5, bidirectional=False),
+            LinearAttention(5, causal=True),
+        )
+    },
     "masked attention to real tokens": (TokenAttention(5, causal=True), TokenRegression.example()),
     "one direction of real tokens": (StateSpace(3, 4, 5, bidirectional=False), TokenRegression.example()),
 }
@@ -312,19 +331,17 @@ last = jax.jit(lambda model, params, x: model.predict_last(params, x), compiler_
 def sequences(task: Task) -> np.ndarray:
     """Four inputs of the task's shape: symbols or real tokens."""
     random, shape = np.random.default_rng(2), (4, *task.input_shape)
-    symbols = isinstance(task, ClassificationTask)
-    return (
-        random.integers(0, task.classes, shape, np.int32) if symbols else random.normal(size=shape).astype(np.float32)
-    )
+    symbols = symbols_of(task)
+    return random.integers(0, symbols, shape, np.int32) if symbols else random.normal(size=shape).astype(np.float32)
 
 
 def looks_ahead(model: Model, task: Task, quickly=quickly) -> bool:
     """Whether a prediction changes by a single bit when later positions do; what is changed must show at its place."""
-    params, x, symbols = some_params(model, task), sequences(task), isinstance(task, ClassificationTask)
+    params, x, symbols = some_params(model, task), sequences(task), symbols_of(task)
     out, ahead = np.asarray(quickly(model, params, x)), False
     for place in range(x.shape[1]):
         changed = x.copy()
-        changed[:, place:] = (changed[:, place:] + 1) % task.classes if symbols else changed[:, place:] + 1
+        changed[:, place:] = (changed[:, place:] + 1) % symbols if symbols else changed[:, place:] + 1
         moved = np.any(np.asarray(quickly(model, params, changed)) != out, axis=(0, *range(2, out.ndim)))
         assert moved[place], "the law would hold for a model that reads nothing"
         ahead |= bool(moved[:place].any())

@@ -6,9 +6,11 @@ the law that truth is a function of the input alone.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import math
+import re
 
 import jax
 import jax.numpy as jnp
@@ -38,8 +40,20 @@ ORACLES = {
     "circuit": lambda task, x: np.where((x[:, :3] < 0) @ [1, 2, 4] < (x[:, 3:] < 0) @ [1, 2, 4], 1.0, -1.0),
     "composition": lambda task, x: np.asarray(task.table)[x[:, 0], x[:, 1]],
     "parity-classes": lambda task, x: (1 - x[:, np.asarray(task.support)].prod(axis=1)) / 2,
+    "regular-language": lambda task, x: np.array([after_prefixes(tuple(word)) for word in x.tolist()]),
 }
 NAMES = list(TASKS)
+
+
+@functools.cache
+def after_prefixes(word: tuple[int, ...]) -> list[list[float]]:
+    """Which symbols may follow each prefix of a word of (00)*(11)*; 2 is padding."""
+    text = "".join(map(str, word)).rstrip("2")
+    can = re.compile("0*|(00)*1*")
+    may = [[1.0 if can.fullmatch(text[:t] + symbol) else -1.0 for symbol in "01"] for t in range(1, len(text) + 1)]
+    return may + [[0.0, 0.0]] * (len(word) - len(text))
+
+
 SIGNS = [name for name in NAMES if issubclass(TASKS[name], BooleanTask)]
 
 

@@ -49,7 +49,7 @@ def naive_recurrent(model, p, x):
                 memory = keep * memory + enter * np.tanh((a + m)[gate[2]])
                 h = show * np.tanh(memory)
             else:
-                h = np.maximum(a + m, 0.0)
+                h = np.tanh(a + m) if model.cell == "tanh" else np.maximum(a + m, 0.0)
             answers[i] += p["u"][direction] @ h
     return answers + p["c"]
 

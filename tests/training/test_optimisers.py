@@ -13,7 +13,7 @@ import pytest
 from krogh.errors import KroghError
 from krogh.models import Mlp
 from krogh.tasks import Parity
-from krogh.training import Adam, BlockSgd, Constant, Cosine, Inverse, Piecewise, Sgd, Truncated
+from krogh.training import Adam, BlockSgd, Constant, Cosine, Inverse, Piecewise, RmsProp, Sgd, Truncated
 from krogh.training.losses import square
 
 STEPS = 60
@@ -135,6 +135,38 @@ def test_a_layer_the_model_does_not_have_is_refused():
         Sgd(0.1, layer_rate={"U": 1.0}).check(names)
     with pytest.raises(KroghError, match="layer 'v'"):
         Sgd(0.1, layer_decay={"v": 1.0}).check(names)
+
+
+# RmsProp.
+
+
+@pytest.mark.parametrize(("clip", "smoothing"), [(None, 0.99), (0.05, 0.9)])
+def test_rmsprop_is_optax_rmsprop(start, clip, smoothing):
+    rate = 0.003
+    own = optax.rmsprop(rate, decay=smoothing, eps=1e-8, eps_in_sqrt=False)
+    transform = own if clip is None else optax.chain(optax.clip_by_global_norm(clip), own)
+    found = run_ours(RmsProp(rate, smoothing, clip=clip), *start)
+    assert distance(found, run_optax(transform, start)) < 2e-6
+    assert float(np.abs(np.asarray(found["W"])[-1] - start[0]["W"]).max()) > 10 * rate, "it moves"
+    if clip is not None:
+        norms = np.sqrt(
+            sum((np.asarray(leaf) ** 2).sum() for leaf in gradient(start[0], start[1][0], start[2][0]).values())
+        )
+        assert norms > clip, "it is clipped"
+
+
+def test_many_rmsprops_share_a_program(start):
+    settings = [(0.01, 0.99), (0.001, 0.5)]
+    many = run_many(stacked([RmsProp(*one, clip=5.0) for one in settings]), *start)
+    for place, one in enumerate(settings):
+        own = jax.tree.map(lambda leaf, at=place: np.asarray(leaf)[at], many)
+        assert distance(own, run_ours(RmsProp(*one, clip=5.0), *start)) < 1e-6
+
+
+def test_rmsprop_refuses_what_makes_no_sense():
+    for options, words in (({"smoothing": 1.0}, "smoothing"), ({"clip": 0.0}, "clip"), ({"epsilon": -1.0}, "epsilon")):
+        with pytest.raises(KroghError, match=words):
+            RmsProp(0.1, **options)
 
 
 # Adam.

@@ -39,7 +39,7 @@ from jaxtyping import Array, Float, Num, PRNGKeyArray, UInt32
 
 from krogh.errors import KroghError, require, require_integer, unknown
 from krogh.models.base import Model, Parameters, model
-from krogh.models.parts import as_vectors, check_rate, embedded, kept, lagged, nearest_divisor, normed, require_tokens
+from krogh.models.parts import as_vectors, check_rate, embedded, kept, lagged, nearest_divisor, normed, require_symbols
 from krogh.tasks.base import Task
 from krogh.tasks.chains import MarkovChains
 from krogh.values import AnyArray, data, plain, structure, traced
@@ -128,8 +128,9 @@ class CausalTransformer(Model):
         return ("Q", "K", "V", *("O" * self.output), *(("W1", "W2") if self.mlp else ()), "P")
 
     def init(self, key: PRNGKeyArray, task: Task) -> Parameters:
-        k, t, d, layers = require_tokens(self.kind, task), task.input_shape[0], self.dimension, self.layers
-        drawn: dict[str, tuple[int, ...]] = {"E": (k, d), "P": (d, k), **dict.fromkeys("QKV", (layers, d, d))}
+        (k, answers), t = require_symbols(self.kind, task), task.input_shape[0]
+        d, layers = self.dimension, self.layers
+        drawn: dict[str, tuple[int, ...]] = {"E": (k, d), "P": (d, answers), **dict.fromkeys("QKV", (layers, d, d))}
         drawn |= {"v": (layers, t, d)} if self.positions == "relative" else {}
         drawn |= {"p": (t, d)} if self.positions == "absolute" else {}
         drawn |= {"O": (layers, d, d)} if self.output else {}
@@ -316,7 +317,7 @@ class CausalTransformer(Model):
         return given * kept(noise, kind + 5 * layer, given.shape, self.dropout)
 
     def check(self, task: Task) -> None:
-        require_tokens(self.kind, task)
+        require_symbols(self.kind, task)
 
     @classmethod
     def example(cls) -> tuple[Model, Task]:

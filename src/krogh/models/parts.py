@@ -140,11 +140,24 @@ def require_sequence_or_tokens(model_name: str, task: Task) -> None:
     )
 
 
+def require_symbols(model_name: str, task: Task) -> tuple[int, int]:
+    """How many symbols there are, and numbers in an answer; refuse a task that is no sequence of symbols."""
+    symbols, answers = symbols_of(task), answers_of(task)
+    require(
+        symbols is not None and answers is not None,
+        f"a {model_name} reads sequences of symbols and answers with a class at every position, or with a number for "
+        f"each of several questions; got the task {task.kind or type(task).__name__!r} of input shape "
+        f"{list(task.input_shape)} (try the task 'markov-chains' or 'regular-language')",
+    )
+    assert symbols is not None and answers is not None
+    return symbols, answers
+
+
 def require_tokens(model_name: str, task: Task) -> int:
     """How many symbols there are; refuse a task that is not a sequence of symbols with a class at every position."""
     symbols = symbols_of(task)
     require(
-        symbols is not None,
+        symbols is not None and isinstance(task, ClassificationTask),
         f"a {model_name} reads sequences of symbols and answers with a class at every position; got the task "
         f"{task.kind or type(task).__name__!r} of input shape {list(task.input_shape)} (try the task 'markov-chains')",
     )
@@ -153,12 +166,19 @@ def require_tokens(model_name: str, task: Task) -> int:
 
 
 def symbols_of(task: Task) -> int | None:
-    """How many symbols a sequence is made of where each position has one of them as its answer; else None."""
+    """How many symbols a sequence is made of where each position has an answer: one of them, or numbers; else None."""
     if not isinstance(task, ClassificationTask) or len(task.input_shape) != 1:
-        return None
+        return task.symbols
     examples = _shapes_of(task)
     whole = all(jnp.issubdtype(part.dtype, jnp.integer) for part in (examples.x, examples.y))
     return task.classes if whole and examples.x.shape == examples.y.shape == (2, *task.input_shape) else None
+
+
+def answers_of(task: Task) -> int | None:
+    """How many numbers answer a position of a sequence of symbols: one per class, or per question; else None."""
+    if symbols_of(task) is None:
+        return None
+    return task.classes if isinstance(task, ClassificationTask) else _shapes_of(task).y.shape[-1]
 
 
 def features_of(task: Task) -> int:

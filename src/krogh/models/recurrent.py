@@ -4,14 +4,14 @@ For each direction, with a_i = W z_i + b_W and m_i = U h_{i-1} + b_U cut into ga
 
     gru    r = σ(a_r + m_r),  z = σ(a_z + m_z),  n = tanh(a_n + r⊙m_n),  h_i = (1-z)⊙n + z⊙h_{i-1}
     lstm   i, f, o = σ(a + m) of their gates,  g = tanh(a_g + m_g),  c_i = f⊙c_{i-1} + i⊙g,  h_i = o⊙tanh(c_i)
-    relu   h_i = ReLU(a + m)
+    relu   h_i = ReLU(a + m)        tanh   h_i = tanh(a + m)
 
 and ŷ_i = u→·h→_i + u←·h←_i + c. States start at 0, and the state at position i has read token i (the theory's recursion
 has not). The source's figures use one bidirectional GRU layer of 500 units per direction; every recurrent tensor is
 drawn from U(±1/√hidden), the read-out from U(±1/√(directions·hidden)), as PyTorch does.
 
-Of a sequence of symbols, z_i is the one-hot vector of symbol i and ŷ_i has a logit per class: u and c have one more
-axis. In one direction the network is causal.
+Of a sequence of symbols, z_i is the one-hot vector of symbol i and ŷ_i has a logit per class, or a number for each
+question that a position is asked: u and c have one more axis. In one direction the network is causal.
 
 The recurrence and its gradient are written twice, once for CPUs and once for GPUs. A GPU waits for launches here: a
 step is one small product and some arithmetic. Unrolled, its arithmetic becomes one kernel; with the backward pass
@@ -29,12 +29,12 @@ from jaxtyping import Array, Float, Num, PRNGKeyArray
 
 from krogh.errors import require_integer, unknown
 from krogh.models.base import Model, Parameters, model
-from krogh.models.parts import as_vectors, draw_layers, features_of, require_sequence_or_tokens, symbols_of
+from krogh.models.parts import answers_of, as_vectors, draw_layers, features_of, require_sequence_or_tokens
 from krogh.tasks.base import Task
 from krogh.tasks.token_regression import TokenRegression
 from krogh.values import AnyArray, structure
 
-GATES = {"gru": 3, "lstm": 4, "relu": 1}
+GATES = {"gru": 3, "lstm": 4, "relu": 1, "tanh": 1}
 
 State = tuple[Array, ...]
 """The hidden state, and the memory of an LSTM: each [directions, batch, hidden]."""
@@ -58,6 +58,8 @@ def advanced(
     """The state after a token; `given` is W z + b_W and `recalled` U h + b_U."""
     if cell == "relu":
         return (jax.nn.relu(given + recalled),)
+    if cell == "tanh":
+        return (jnp.tanh(given + recalled),)
     if cell == "lstm":
         h, memory = state
         enter, keep, candidate, show = jnp.split(given + recalled, 4, axis=-1)
@@ -148,8 +150,8 @@ class Recurrent(Model):
 
     def init(self, key: PRNGKeyArray, task: Task) -> Parameters:
         k, features, hidden = self.directions, features_of(task), self.hidden
-        gates, symbols = GATES[self.cell] * hidden, symbols_of(task)
-        outputs = () if symbols is None else (symbols,)
+        gates, answers = GATES[self.cell] * hidden, answers_of(task)
+        outputs = () if answers is None else (answers,)
         layers = {
             "W": ((k, features, gates), hidden),
             "U": ((k, hidden, gates), hidden),

@@ -25,13 +25,13 @@ from jaxtyping import Array, Complex, Float, Num, PRNGKeyArray
 from krogh.errors import require, require_integer
 from krogh.models.base import Model, Parameters, model
 from krogh.models.parts import (
+    answers_of,
     as_vectors,
     draw_layers,
     features_of,
     read_out,
     read_out_layers,
     require_sequence_or_tokens,
-    symbols_of,
 )
 from krogh.tasks.base import Task
 from krogh.tasks.token_regression import TokenRegression
@@ -84,7 +84,7 @@ class StateSpace(Model):
             "e": ((m,), features),
             "G": ((m, features), features),
             "g": ((m,), features),
-            **read_out_layers(m, self.hidden, symbols_of(task)),
+            **read_out_layers(m, self.hidden, answers_of(task)),
         }
         return draw_layers(key, layers) | {
             "nu": jnp.log(-0.5 * jnp.log(area)),

@@ -52,6 +52,7 @@ from jaxtyping import Array, Float, Num, PRNGKeyArray
 from krogh.errors import KroghError, require, require_integer
 from krogh.models.base import Model, Parameters, model
 from krogh.models.parts import (
+    answers_of,
     as_vectors,
     draw_layers,
     features_of,
@@ -61,7 +62,6 @@ from krogh.models.parts import (
     read_out_layers,
     require_sequence,
     require_sequence_or_tokens,
-    symbols_of,
     token_dimension,
 )
 from krogh.tasks.base import Task
@@ -109,7 +109,7 @@ class SelfAttention(Model):
             for name, key in zip("QKV", keys, strict=True)
         }
         params |= {f"b_{name}": jnp.zeros(features, jnp.float32) for name in (*self.biases(), "O")}
-        layers = {"O": ((features, features), features), **read_out_layers(features, self.hidden, symbols_of(task))}
+        layers = {"O": ((features, features), features), **read_out_layers(features, self.hidden, answers_of(task))}
         return params | draw_layers(key, layers)
 
     def predict(self, params: Parameters, x: Given) -> Float[Array, "batch length ..."]:

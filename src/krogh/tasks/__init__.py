@@ -29,6 +29,7 @@ from krogh.tasks.circuit_function import CircuitFunction, circuit_function
 from krogh.tasks.codes import coherence, paper_dimension, sign_codes
 from krogh.tasks.composition import GroupComposition
 from krogh.tasks.inversion import Inversion
+from krogh.tasks.languages import Language, RegularLanguage
 from krogh.tasks.links import CentredSquareLink, LinearLink, MeanLink, RidgeLink, TwoLayerLink
 from krogh.tasks.parity import DisjointParity, Parity, ParityClasses, ParityControl
 from krogh.tasks.sparse_boolean import SparseBoolean, gate, sparse_and, sparse_or, sparse_xor
@@ -55,6 +56,7 @@ __all__ = [
     "Hard",
     "Interpolated",
     "Inversion",
+    "Language",
     "LetterCount",
     "LetterPositions",
     "LinearLink",
@@ -65,6 +67,7 @@ __all__ = [
     "ParityClasses",
     "ParityControl",
     "Prior",
+    "RegularLanguage",
     "RidgeLink",
     "Rows",
     "SingleBlip",

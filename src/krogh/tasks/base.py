@@ -89,6 +89,11 @@ class Task(Value):
         return False
 
     @property
+    def symbols(self) -> int | None:
+        """How many symbols inputs are made of, where each position is answered by several numbers; else None."""
+        return None
+
+    @property
     def judged_last(self) -> bool:
         """Whether `judge` and `distance` read the prediction at the last position alone, of one at every position."""
         return False

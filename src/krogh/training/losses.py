@@ -7,6 +7,8 @@
     cross-entropy -log softmax(f)_y    scaled-cross-entropy the same over max(√2, ln K) of K classes
     multiclass-margin (1/K) Σ_{i≠y} (Δ + f_i - f_y)_+    (equation 8.7; Δ = 1, or as "multiclass-margin(Δ)")
 
+    sigmoid-square (σ(f) - (1+y)/2)² where y ≠ 0, else 0    (RNNs on regular languages, Section I)
+
 The theory of recurrent networks (*Can SGD learn recurrent neural networks with provable generalization?*, section 3.1)
 wants losses G that are convex, 1-Lipschitz in f and have |G(0, y)| ≤ 1: huber and absolute for labels in [-1, 1],
 logistic, and scaled-cross-entropy (`LIPSCHITZ`). The square of an error is not, however bounded the labels.
@@ -14,6 +16,8 @@ logistic, and scaled-cross-entropy (`LIPSCHITZ`). The square of an error is not,
 Labels are ±1, real numbers for the losses of y-f, or class numbers where a prediction has a last axis of logits. The
 logistic loss is printed without y and the correlation loss once without its sign; the latter is the theory's, unbounded
 below. For one logit per example the cross-entropy of two classes is the logistic loss of the logits' difference.
+
+Where a label may be missing it is 0: the hinge and the logistic loss then have no slope, and the sigmoid-square is 0.
 
 A loss has the shape of the labels: [batch], or [batch, positions] where every position of a sequence has one. Training
 averages over positions, then over examples.
@@ -67,6 +71,11 @@ def logistic(prediction: Float[Array, "*batch"], label: Float[Array, "*batch"]) 
     return jnp.logaddexp(0.0, -label * prediction)
 
 
+def sigmoid_square(prediction: Float[Array, "*batch"], label: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
+    """The squared error of σ(f) as the share of +1; a label 0 asks for nothing."""
+    return jnp.where(label == 0, 0.0, (jax.nn.sigmoid(prediction) - 0.5 * (1.0 + label)) ** 2)
+
+
 def correlation(prediction: Float[Array, "*batch"], label: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
     return -label * prediction
 
@@ -101,6 +110,7 @@ LOSSES: dict[str, Loss] = {
     "huber": huber,
     "absolute": absolute,
     "logistic": logistic,
+    "sigmoid-square": sigmoid_square,
     "correlation": correlation,
     "cross-entropy": cross_entropy,
     "scaled-cross-entropy": scaled_cross_entropy,

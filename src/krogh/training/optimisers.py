@@ -231,8 +231,7 @@ class Adam(Optimiser):
         for name in ("b1", "b2"):
             inside = 0 <= float(getattr(self, name)) < 1
             require(inside, f"{name} must be in [0, 1); got {name}={plain(getattr(self, name))}")
-        positive = self.clip is None or bool(np.all(np.asarray(self.clip) > 0))
-        require(positive, f"clip must be a number > 0, or None for no clipping; got clip={plain(self.clip)}")
+        _check_clip(self.clip)
 
     def init(self, params: Parameters) -> PyTree:
         return jax.tree.map(jnp.zeros_like, params), jax.tree.map(jnp.zeros_like, params)
@@ -241,10 +240,7 @@ class Adam(Optimiser):
         self, gradient: Parameters, memory: PyTree, params: Parameters, step: Int[Array, ""]
     ) -> tuple[Parameters, PyTree]:
         first, second = memory
-        if self.clip is not None:
-            norm = jnp.sqrt(sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(gradient)))
-            factor = jnp.minimum(1.0, self.clip / jnp.maximum(norm, 1e-30))
-            gradient = jax.tree.map(lambda g: g * factor, gradient)
+        gradient = clipped(gradient, self.clip)
         first = jax.tree.map(lambda m, g: self.b1 * m + (1 - self.b1) * g, first, gradient)
         second = jax.tree.map(lambda v, g: self.b2 * v + (1 - self.b2) * g * g, second, gradient)
         count = step.astype(jnp.float32) + 1.0
@@ -262,6 +258,55 @@ class Adam(Optimiser):
         for layer in self.decayed or ():
             if layer not in names:
                 raise unknown("layer", layer, names)
+
+
+class RmsProp(Optimiser):
+    """v ← s v + (1-s) ∇², θ ← θ - η_t ∇/(√v + ε): each entry's step is η over the recent size of its gradient.
+
+    `smoothing` is s, 0.99 in *Learning and generalization in RNNs*, Section I, with ε outside the root as in the
+    library that its experiments use. `clip` scales a gradient of norm above it down to it, as for Adam.
+    """
+
+    rate: Float[AnyArray, ""] = data()
+    smoothing: Float[AnyArray, ""] = data(default=0.99)
+    epsilon: Float[AnyArray, ""] = data(default=1e-8)
+    clip: Float[AnyArray, ""] | None = data(optional=True, default=None)
+    schedule: Schedule = Constant()
+
+    def __check_init__(self) -> None:
+        for name in ("rate", "epsilon"):
+            _check_not_negative(name, getattr(self, name))
+        inside = 0 <= float(self.smoothing) < 1
+        require(inside, f"smoothing must be in [0, 1); got smoothing={plain(self.smoothing)}")
+        _check_clip(self.clip)
+
+    def init(self, params: Parameters) -> PyTree:
+        return jax.tree.map(jnp.zeros_like, params)
+
+    def update(
+        self, gradient: Parameters, memory: PyTree, params: Parameters, step: Int[Array, ""]
+    ) -> tuple[Parameters, PyTree]:
+        gradient = clipped(gradient, self.clip)
+        square = jax.tree.map(lambda v, g: self.smoothing * v + (1 - self.smoothing) * g * g, memory, gradient)
+        rate = self.rate * self.schedule.factor(step)
+        moved = {
+            name: params[name] - rate * gradient[name] / (jnp.sqrt(square[name]) + self.epsilon) for name in params
+        }
+        return moved, square
+
+
+def clipped(gradient: Parameters, clip: Any) -> Parameters:
+    """A gradient of norm at most `clip`, the norm taken over all parameters together; None for any."""
+    if clip is None:
+        return gradient
+    norm = jnp.sqrt(sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(gradient)))
+    factor = jnp.minimum(1.0, clip / jnp.maximum(norm, 1e-30))
+    return jax.tree.map(lambda g: g * factor, gradient)
+
+
+def _check_clip(clip: Any) -> None:
+    positive = clip is None or bool(np.all(np.asarray(clip) > 0))
+    require(positive, f"clip must be a number > 0, or None for no clipping; got clip={plain(clip)}")
 
 
 class Truncated(Optimiser):

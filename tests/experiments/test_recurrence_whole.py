@@ -215,7 +215,7 @@ def gap_tables(ratio: float, slope: float, trained: float = -0.5, **changes) -> 
     settings = rademacher.Settings(**changes)
     rows = [
         {"samples": size, "seed": seed, "linear_gap": spread(size**slope, seed), "gap": spread(size**trained, seed),
-         "rademacher": size**slope / ratio / 2}
+         "flow_gap": size**-0.7, "rademacher": size**slope / ratio / 2}
         for size in settings.sizes for seed in SEEDS
     ]  # fmt: skip
     return Tables(settings, {"gaps": pl.DataFrame(rows), "trials": pl.DataFrame()})
@@ -229,6 +229,19 @@ def test_gaps_are_bounded_and_fall():
     assert flat["linearised-falls"] == flat["trained-falls"] == NOT_REPRODUCED
     assert set(verdicts(found, gap_tables(0.5, -0.5, sizes=(50, 100))).values()) == {INCONCLUSIVE}
     assert drawn(found, gap_tables(0.5, -0.5))
+
+
+def test_gradient_flow_is_many_small_steps():
+    """Against gradient descent with steps so small that they do not matter, for a kernel that has no inverse."""
+    random = np.random.default_rng(2)
+    features, residual = random.normal(size=(5, 3)), random.normal(size=5)
+    kernel, theta, time, steps = features @ features.T, np.zeros(3), 1.7, 20_000
+    for _ in range(steps):
+        theta += time / steps * features.T @ (residual - features @ theta) / 5
+    alpha = rademacher.flow_coefficients(kernel, residual, time)
+    assert np.allclose(features.T @ alpha, theta, atol=1e-3)
+    late = kernel @ rademacher.flow_coefficients(kernel, residual, 1e6)
+    assert np.allclose(late, features @ np.linalg.lstsq(features, residual, rcond=None)[0], atol=1e-6)
 
 
 # --- regret ---------------------------------------------------------------------------------------------------

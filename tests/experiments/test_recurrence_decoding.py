@@ -175,7 +175,7 @@ def test_the_pseudo_network(holds):
 
 
 @pytest.mark.parametrize(
-    ("power", "rise", "first", "verdict"), [(0.0, 0.4, 1.15, REPRODUCED), (0.5, 0.02, 2.0, NOT_REPRODUCED)]
+    ("power", "rise", "first", "verdict"), [(0.0, 0.4, 1.15, REPRODUCED), (-0.25, 0.02, 2.0, NOT_REPRODUCED)]
 )
 def test_re_randomised_rows(power, rise, first, verdict):
     s = re_randomised.ReRandomised().settings("laptop")
@@ -185,10 +185,14 @@ def test_re_randomised_rows(power, rise, first, verdict):
             size = spread((count / 30) ** power * (1 + rise * (place - 1)), which)
             rows.append(
                 {"position": place, "width": m, "network": which, "rows_drawn": count, "state_over_law": first * size}
-                | {"flips_over_law": 0.3 * size, "product_over_law": size}
+                | {
+                    "flips": 0.3 * size * m ** (2 / 3) * count ** (1 / 3) * (count / m) ** 0.1,
+                    "flips_over_law": 0.3 * size,
+                }
+                | {"product_over_law": size}
             )
     found = judged("recurrence/re-randomised", {"changes": rows})
-    assert len(found) == 4 and set(found.values()) == {verdict}
+    assert len(found) == 5 and set(found.values()) == {verdict}
 
 
 # --- backward matrices ----------------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ class OneLayer(Experiment[Settings]):
         words = "root mean square of error/law over layers and pairs"
         known = "√((2 + 3cos²)/m), derived"
         for width, own in groups(tables["layers"], "width").items():
-            per_layer = own.group_by("layer").agg(pl.col("square").mean())["square"]
+            per_layer = own.group_by("layer", maintain_order=True).agg(pl.col("square").mean())["square"]
             say(
                 f"law-m{width}",
                 f"At m = {width:,} the error is within 20% of ‖v‖‖x‖√((2 + 3cos²)/m).",
@@ -121,7 +121,7 @@ class OneLayer(Experiment[Settings]):
                 needs=[need(len(curve), 3, "widths")],
             )
         for width, own in groups(tables["steps"], "width").items():
-            per_network = own.group_by("network").agg(pl.col("square").mean())["square"]
+            per_network = own.group_by("network", maintain_order=True).agg(pl.col("square").mean())["square"]
             say(
                 f"step-m{width}",
                 f"One step of a recurrent network of width {width:,} keeps v·[h, x] with the error of one layer, "

@@ -7,7 +7,13 @@ import pytest
 
 from krogh.errors import KroghError
 from krogh.models.elman import elman_states
-from krogh.networks.recurrence.kernel import kernel_between, kernel_regression, tangent_kernels
+from krogh.networks.recurrence.kernel import (
+    kernel_between,
+    kernel_predictions,
+    kernel_regression,
+    kernel_regressions,
+    tangent_kernels,
+)
 from krogh.networks.recurrence.random_network import random_rnn
 from krogh.tasks.token_sequences import draw_tokens, normalise_tokens
 
@@ -86,6 +92,18 @@ def test_kernel_regression_is_ridge_regression_on_the_gradients(trained):
         fit.predict(fresh), initial(fresh) + (features(fresh) @ theta).reshape(5, 2, 1), rtol=1e-7, atol=1e-9
     )
     assert fit.norm == pytest.approx(np.linalg.norm(theta), rel=1e-7)
+
+
+def test_several_ridges_are_fitted_and_asked_at_once():
+    network, x, fresh = random_rnn(8, 4, seed=5), sequences(6), sequences(4, seed=2)
+    y = np.random.default_rng(1).standard_normal((6, 1, 1))
+    fits = kernel_regressions(network, x, y, ridges=(1e-3, 1.0))
+    for ridge, fit, said in zip((1e-3, 1.0), fits, kernel_predictions(fits, fresh), strict=True):
+        alone = kernel_regression(network, x, y, ridge=ridge)
+        assert np.allclose(said, alone.predict(fresh)) and fit.norm == pytest.approx(alone.norm)
+    assert fits[1].norm < fits[0].norm
+    with pytest.raises(KroghError, match="fits to the same data"):
+        kernel_predictions([fits[0], kernel_regression(network, x, y)], fresh)
 
 
 def test_kernel_refuses_other_networks_places_and_names():

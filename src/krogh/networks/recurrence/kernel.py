@@ -109,10 +109,8 @@ def kernel_predictions(fits: Sequence[KernelRegression], x: Array) -> list[Array
     alike = all(one.data is first.data for one in fits)
     require(alike, "predictions are made together for fits to the same data; got fits to other data")
     run = first.data.network.run(x)
-    cross, start = (
-        kernel_between(run, first.data, first.positions, first.trained),
-        initial_outputs(run, first.positions),
-    )
+    cross = kernel_between(run, first.data, first.positions, first.trained)
+    start = initial_outputs(run, first.positions)
     return [start + (cross @ one.alpha).reshape(start.shape) for one in fits]
 
 

@@ -16,6 +16,7 @@ from krogh.errors import KroghError
 from krogh.experiments.languages.common import (
     ARCHITECTURES,
     CLASSES,
+    COLUMNS,
     algebra_table,
     lengthened,
     longer_task,
@@ -29,7 +30,7 @@ from krogh.experiments.languages.table import TABLE, LanguageTable
 from krogh.lab import Tables
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.models import CausalTransformer, Recurrent
-from krogh.programs.automata import LANGUAGES, known_language
+from krogh.programs.automata import LANGUAGES
 from krogh.tasks import RegularLanguage
 
 
@@ -41,14 +42,16 @@ def verdicts(experiment, settings, tables):
 
 
 def test_languages_of_an_experiment_are_one_cohort_and_keep_their_names():
-    names = ("tomita-3", "(00)*", "parity")
-    rooms = dict(zip(names, with_room([known_language(name) for name in names]), strict=True))
-    trial = Trial(RegularLanguage(rooms["parity"], 2, 6), Recurrent("tanh", 4, bidirectional=False))
+    """Also two that only differ by a symbol that one of them does not have."""
+    own = chosen_languages()
+    names = ("tomita-3", "(00)*", "parity", "ends with 1", "last of set and reset")
+    rooms = dict(zip(names, with_room([own[name] for name in names]), strict=True))
+    assert np.array_equal(rooms["ends with 1"].transitions, rooms["last of set and reset"].transitions)
+    trial = Trial(RegularLanguage(rooms["parity"], 2, 6, "prefix"), Recurrent("tanh", 4, bidirectional=False))
     (cohort,) = over_languages(trial, rooms.values(), range(2))
-    assert len(cohort) == 6
-    table = pl.DataFrame(
-        {name: values for name, values in cohort.rows(np.arange(6)).items() if isinstance(values, list)}
-    )
+    assert len(cohort) == 10
+    fields = cohort.rows(np.arange(10))
+    table = pl.DataFrame({name: fields[name] for name in COLUMNS})
     assert names_of(table, rooms) == [name for name in names for _ in range(2)]
 
 

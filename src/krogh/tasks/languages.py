@@ -174,7 +174,7 @@ class RegularLanguage(Task):
 
     def _tables(self, called: str) -> Tables:
         own, kinds = self.language.automaton, (True, False)[: 1 + self.negatives]
-        found = [[_lengths_of(own, called, low, high, kind) for kind in kinds] for low, high in self._ranges()]
+        found = [[lengths_of(own, called, low, high, kind) for kind in kinds] for low, high in self._ranges()]
         most = max(high - low + 1 for low, high in self._ranges())  # the same for languages that have fewer lengths
         return Tables(
             [[lengths + lengths[-1:] * (most - len(lengths)) for lengths in row] for row in found],
@@ -377,7 +377,7 @@ def _strategy_errors(task: RegularLanguage) -> dict[str, Array]:
     return {name: jnp.mean(task.judge_strategy(of(examples.x), examples)) for name, of in task.strategies().items()}
 
 
-def _lengths_of(own: Automaton, called: str, low: int, high: int, accepted: bool) -> list[int]:
+def lengths_of(own: Automaton, called: str, low: int, high: int, accepted: bool = True) -> list[int]:
     """The lengths of words in a range; refused where there are none, with the nearest length that has some."""
     found = possible_lengths(own, low, high, accepted)
     beyond = possible_lengths(own, 1, high + 2 * own.size, accepted)

@@ -78,7 +78,7 @@ def over_languages(
     return [cohort.seeded(seeds) for cohort in stack(changed)]
 
 
-COLUMNS = ("task.language.transitions", "task.language.accepting")
+COLUMNS = tuple(f"task.language.{name}" for name in ("transitions", "accepting", "letters"))
 
 
 def names_of(table: pl.DataFrame, languages: Mapping[str, Language]) -> list[str]:
@@ -103,7 +103,7 @@ def _accuracies(
     examples = task.decode(task.draw(jax.random.key(seed), words))
     wrong = task.wrong(model.predict(params, examples.x), examples.truth)
     asked = jnp.sum((examples.truth != 0).astype(jnp.float32))
-    right = 1 - jnp.mean(jnp.any(wrong, axis=(1, 2)).astype(jnp.float32))
+    right = jnp.mean((~jnp.any(wrong, axis=(1, 2))).astype(jnp.float32))
     return right, 1 - jnp.sum(wrong.astype(jnp.float32)) / asked
 
 

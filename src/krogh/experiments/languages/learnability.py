@@ -35,7 +35,7 @@ from krogh.lab.estimate import Estimate, median, median_time, rate, share_of
 from krogh.lab.experiment import Measures
 from krogh.lab.sample_complexity import crossing, success_rates
 from krogh.programs.automata import Automaton, find_languages, require_infinite
-from krogh.tasks.languages import LABELINGS, Language, RegularLanguage
+from krogh.tasks.languages import LABELINGS, Language, RegularLanguage, lengths_of
 from krogh.training import Adam, Offline, Online, Regime, Stopping, Training
 
 FEWEST_SEEDS = 6  # of fewer, a median has no interval at 95%
@@ -81,10 +81,8 @@ class LanguageSettings:
             require_infinite(automaton, "length generalisation")
             for factor in self.factors:
                 low = self.shortest if factor == 1 else self.longest * factor // 2 + 1
-                RegularLanguage(
-                    automaton, low, self.longest * factor, self.labeling,
-                    negatives=self.negatives or self.labeling == "final",
-                )  # fmt: skip
+                for accepted in (True, False)[: 1 + (self.negatives or self.labeling == "final")]:
+                    lengths_of(automaton, automaton.name, low, self.longest * factor, accepted)
 
 
 @dataclass(frozen=True)

@@ -144,6 +144,7 @@ class GoodShiftExperiment(Experiment[Settings]):
             color, label = correlation.color(), f"φ = {name}, ε_x = {eps:g}"
             look: dict[str, Any] = {"color": color, "key": "legend"}
             correlation.curve(curves(own, x="width", y="correlation", statistic=mean)[()], label, **look)
+            look["key"] = ""  # named in the first panel
             deviation.curve(curves(own, x="width", y="deviation", statistic=mean_time)[()], label, **look)
             away = own.with_columns(pl.col("offset").abs())
             offset.curve(curves(away, x="width", y="offset", statistic=mean)[()], label, **look)

@@ -151,14 +151,15 @@ class LinearisationExperiment(Experiment[Settings]):
         m = s.widths[-1]
         most = MOST if MOST in s.deltas else s.deltas[-1]
         left = chart.panel(x="width m", y="|y − y_0 − f|", title=f"Δ = {most:g}", log="xy", xticks=s.widths)
-        middle = chart.panel(x="movement Δ", y="|y − y_0 − f|", title=f"m = {m:,}", log="xy", xticks=s.deltas, base=2)
+        middle = chart.panel(x="movement Δ", y="|y − y_0 − f|", title=f"m = {m:,}", log="xy", xticks=s.deltas)
         right = chart.panel(x="movement Δ", y="share of signs that changed at L", title=f"m = {m:,}", log="xy",
-                            xticks=s.deltas, base=2)  # fmt: skip
+                            xticks=s.deltas)  # fmt: skip
         for name, (words, _) in DIRECTIONS.items():
             own = table.filter(direction=name)
             look: dict[str, Any] = {"color": left.color(), "key": "legend"}
             known = REFERENCE.get(name) if most == MOST else None
             left.curve(_over_widths(own.filter(delta=most)), words, published=known, **look)
+            look["key"] = ""  # named on the left
             middle.curve(_over_deltas(own.filter(width=m)), words, **look)
             flips = {delta: _positive(rows["flips"]) for delta, rows in groups(own.filter(width=m), "delta").items()}
             right.curve(curve(flips), words, **look)

@@ -6,8 +6,15 @@ For sequences X and Y with n_l = Σ_{k≤l} ‖x_k‖², and G_{0,·} = G_{·,0}
     G_{l,l'}     = √(n_l n'_l') [sin t + (π - t) cos t]/π
 
 is the limit of ⟨h_l(X), h_l'(Y)⟩ as the width grows, so that ‖h_l‖² = n_l, and t/π is the share of units whose signs
-differ. It follows from the arc-cosine kernel and is in neither source (which bound these quantities instead). At width
-m all of them fluctuate by a common factor of about √(5l/m).
+differ. It follows from the arc-cosine kernel and is in neither source (which bound these quantities instead).
+
+At width m all of them fluctuate by a common factor. With a fresh matrix at every position that of ‖h_l‖² would have the
+variance 5l/m. But W is the same at all of them, and states before different positions are not orthogonal, so that their
+errors add up: to first order in 1/m
+
+    m Var(‖h_l‖²/n_l) = Σ_{k,k'≤l} (n_k n_k'/n_l²) c(t_{k,k'}),   c(t) = (2/π)[3 sin t cos t + (π - t)(1 + 2cos² t)] - 1
+
+where c(0) = 5, c(π/2) = 0 and t are the angles of the sequence with itself (arc-cosine kernel of degree 2).
 """
 
 from __future__ import annotations
@@ -47,6 +54,15 @@ def gram(x: Array, y: Array) -> Gram:
             t = angle[i, j] = np.arccos(cosine)
             product[i, j] = size[i, j] * (np.sin(t) + (np.pi - t) * cosine) / np.pi
     return Gram(product, angle)
+
+
+def norm_fluctuations(x: Array) -> Array:
+    """√m times the standard deviation of ‖h_l‖²/n_l over random networks, l = 1..L, for a sequence [L, d]."""
+    t = gram(x, x).angle[1:, 1:]
+    shared = (2 / np.pi) * (3 * np.sin(t) * np.cos(t) + (np.pi - t) * (1 + 2 * np.cos(t) ** 2)) - 1
+    sizes = np.cumsum(np.sum(np.asarray(x, np.float64) ** 2, axis=1))
+    added = np.outer(sizes, sizes) * shared
+    return np.array([np.sqrt(added[:l, :l].sum()) / sizes[l - 1] for l in range(1, len(sizes) + 1)])  # noqa: E741
 
 
 def residual_scales(x: Array, base: Array, eps_x: float) -> Array:

@@ -21,6 +21,7 @@ import numpy as np
 import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
+from krogh.experiments.recurrence.random_networks import networks_of
 from krogh.lab import (
     Claims,
     Curve,
@@ -69,7 +70,7 @@ class Settings:
     dimensions: tuple[int, ...] = setting((2, 4, 8), "numbers d of a vector", increasing=True, least=1)
     samples: int = setting(6000, "sequences that the decoder is fitted to", least=10)
     test: int = setting(1000, "sequences that it is judged on", least=1)
-    networks: int = setting(3, "random networks per width and d, with weights of variance 2/m", least=1)
+    networks: int = setting(3, "random networks of the largest width for each d, twice as many of others", least=1)
     literal: int = setting(3, "networks with weights of variance 1, at the two widths and the ends of d", least=0)
     sgd_widths: tuple[int, ...] = setting((125, 500), "widths of decoders that SGD trains", increasing=True, least=4)
     sgd_lengths: tuple[int, ...] = setting((2, 4, 6), "lengths of their sequences", increasing=True, least=1)
@@ -237,7 +238,7 @@ class Inverting(Experiment[Settings]):
             circles = " Circles: computed beforehand." if column == "relative_l2" else ""
             yield chart.figure(
                 f"The error of a linear decoder of the last state, fitted to {s.samples:,} sequences by ridge "
-                f"regression and judged on {s.test:,}; means over {s.networks} networks with 95% intervals by "
+                f"regression and judged on {s.test:,}; means over {s.networks} networks or more with 95% intervals by "
                 f"Student, of logarithms. Dotted: weights of variance 1 in place of 2/m.{crosses}{circles}"
             )
 
@@ -269,7 +270,12 @@ def fitted(s: Settings) -> pl.DataFrame:
     rows = []
     for name, networks in ((SCALED, s.networks), (LITERAL, s.literal)):
         widths, dimensions = (s.widths, s.dimensions) if name == SCALED else (compared(s), ends_of(s.dimensions))
-        for d, width, which in itertools.product(dimensions, widths, range(networks)):
+        cells = [
+            (d, width, which)
+            for d, width in itertools.product(dimensions, widths)
+            for which in range(networks_of(width, widths, networks, most=2 if name == SCALED else 1))
+        ]
+        for d, width, which in cells:
             variance = 2 / width if name == SCALED else 1.0
             rng = np.random.default_rng([s.seed, d, width, which])
             for length, h, x in states(width, variance, d, s.lengths, s.samples + s.test, rng):

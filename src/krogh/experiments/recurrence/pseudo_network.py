@@ -141,7 +141,7 @@ class Pseudo(Experiment[Settings]):
                 panel.curve(curve, f"Φ = {function}, ε_x = {eps_x:g}", key="legend" if column == "correlation" else "")
             if column == "correlation":
                 panel.ax.set_ylim(-0.1, 1.05)
-                panel.legend(loc="lower right")
+                panel.legend(loc="center right")
         yield chart.figure(
             f"The expansion f(0, A*) of random networks against F(x) = Φ(⟨w, x⟩) on {s.sequences} sequences of length "
             f"{s.length}, {s.networks} networks and targets of the largest width and up to {MOST * s.networks} of "

@@ -6,6 +6,6 @@ MOST = 4
 """Networks of a small width for each of the largest, at most."""
 
 
-def networks_of(width: int, widths: tuple[int, ...], networks: int) -> int:
-    """As many as cost what `networks` of the largest width do, m² each, and at most `MOST` times as many."""
-    return min(networks * (widths[-1] // width) ** 2, MOST * networks)
+def networks_of(width: int, widths: tuple[int, ...], networks: int, most: int = MOST) -> int:
+    """As many as cost what `networks` of the largest width do, m² each, and at most `most` times as many."""
+    return min(networks * (widths[-1] // width) ** 2, most * networks)

@@ -141,8 +141,8 @@ class Length(Experiment[Settings]):
         yield chart.figure(
             f"Steps of {settings.batch_size} sequences until FVU ≤ {settings.wanted:g}; Φ = {settings.phi}, m = "
             f"{settings.width}, ε_x = {settings.eps_x:g}, η = {settings.c:g} d/(m L). Medians over {settings.seeds} "
-            "targets with intervals by order statistics, a triangle where more than half did not get there; grey: runs, "
-            "at the budget where they did not.",
+            "targets with intervals by order statistics, a triangle where more than half did not get there; grey: each "
+            "run, at the budget where it did not.",
             tables["trials"].select("length", "seed", "convergence_time", "outcome"),
         )
 

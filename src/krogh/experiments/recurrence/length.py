@@ -64,7 +64,7 @@ class Length(Experiment[Settings]):
     source = f"{SOURCE}, Theorem 1"
     scales = {
         "smoke": Settings(lengths=(4,), width=8, budget=40, seeds=2, validation=50),
-        "laptop": Settings(lengths=(4, 6, 8, 12), width=150, budget=20_000, seeds=6),
+        "laptop": Settings(lengths=(4, 6, 8, 12), width=150, budget=40_000),
         "paper": Settings(),
     }
     notes = (

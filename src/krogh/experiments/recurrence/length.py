@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
 from krogh.engine import Trials
@@ -63,7 +64,7 @@ class Length(Experiment[Settings]):
     source = f"{SOURCE}, Theorem 1"
     scales = {
         "smoke": Settings(lengths=(4,), width=8, budget=40, seeds=2, validation=50),
-        "laptop": Settings(lengths=(4, 6, 8, 12), width=150, budget=20_000, seeds=6),
+        "laptop": Settings(lengths=(4, 6, 8, 12), width=150, budget=40_000),
         "paper": Settings(),
     }
     notes = (
@@ -125,9 +126,11 @@ class Length(Experiment[Settings]):
         settings, times = tables.settings, times_by_length(tables)
         chart = self.chart("length", self.title, columns=2, height=4.0)
         laws = (power_law(times), exponential_law(times))
+        each = np.minimum(times_of(tables["trials"]), settings.budget)
         for log, title in (("xy", "A power law is straight here"), ("y", "An exponential is straight here")):
             panel = chart.panel(title=title, x="length L", y="steps", log=log, xticks=settings.lengths)
-            panel.curve(times, "measured", color=figures.BLUE, key="legend")
+            panel.dots(tables["trials"]["length"], each, color=figures.MUTED, markersize=3)
+            panel.curve(times, "median", color=figures.BLUE, key="legend")
             for law, color, name in zip(
                 laws, (figures.GREEN, figures.VERMILLION), ("power", "exponential"), strict=True
             ):
@@ -138,7 +141,8 @@ class Length(Experiment[Settings]):
         yield chart.figure(
             f"Steps of {settings.batch_size} sequences until FVU ≤ {settings.wanted:g}; Φ = {settings.phi}, m = "
             f"{settings.width}, ε_x = {settings.eps_x:g}, η = {settings.c:g} d/(m L). Medians over {settings.seeds} "
-            "targets with intervals by order statistics; a triangle where more than half did not get there.",
+            "targets with intervals by order statistics, a triangle where more than half did not get there; grey: each "
+            "run, at the budget where it did not.",
             tables["trials"].select("length", "seed", "convergence_time", "outcome"),
         )
 

@@ -205,14 +205,15 @@ class TokenSums(Experiment[Settings]):
 
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
         settings, rows = tables.settings, tables["losses"].filter(target=PAIRS)
-        chart = self.chart("token-sums", self.title, columns=3, width=12.5, height=4.2)
+        chart = self.chart("token-sums", self.title, columns=3, width=14, height=4.4)
         panel = chart.panel(
             title="At the end", x="neurons m", y="share of variance left (FVU)", log="xy", xticks=settings.widths
         )
         colors = dict(zip(reversed(settings.eps), figures.PALETTE, strict=False))
         for eps, color in colors.items():
             own = rows.filter(pl.col("eps") == eps)
-            panel.curve(medians(own, "width"), f"ε_x = {eps:g}", color=color, published=REFERENCE.get(eps, {}))
+            published = REFERENCE.get(eps, {})
+            panel.curve(medians(own, "width"), f"ε_x = {eps:g}", color=color, key="legend", published=published)
             average = medians(own, "width", "fvu_average")
             panel.line(average.x, average.value, f"ε_x = {eps:g}, iterates", color=color, key="legend")
         panel.reference(LEARNED, f"{LEARNED:g}")
@@ -223,11 +224,11 @@ class TokenSums(Experiment[Settings]):
                 looks.filter(pl.col("width") == width).group_by("step").agg(pl.col("unexplained").median()).sort("step")
             )
             panel.line(own["step"], own["unexplained"], f"m = {width}", style="-", key="legend")
-        panel = chart.panel(
-            title="Movement", x="neurons m", y="√m‖W'‖_F", log="x", xticks=settings.widths, ylim=(0, None)
-        )
+        panel = chart.panel(title="Movement", x="neurons m", y="√m‖W'‖_F", log="x", xticks=settings.widths)
         for eps, color in colors.items():
-            panel.curve(medians(rows.filter(pl.col("eps") == eps), "width", "moved_W"), f"ε_x = {eps:g}", color=color)
+            moved = medians(rows.filter(pl.col("eps") == eps), "width", "moved_W")
+            panel.curve(moved, f"ε_x = {eps:g}", color=color, key="legend")
+        panel.ax.set_ylim(bottom=0)
         yield chart.figure(
             f"F*_j = Σ_(i<j) Φ(<w*_(i→j), x*_i>), Φ = {settings.phi}, L = {settings.length}, dx = {settings.dx}; W "
             f"alone is trained for {settings.budget:,} steps of {settings.batch_size} fresh sequences. Medians over "

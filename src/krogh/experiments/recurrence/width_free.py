@@ -53,7 +53,7 @@ class WidthFree(Experiment[Settings]):
 
     title = "A wider network generalises no worse from the same sample"
     question = "Does generalisation from a fixed sample worsen with the width of the recurrent network?"
-    source = f"{SOURCE}, Theorem 1 (samples depend on m through log m)"
+    source = f"{SOURCE}, Theorem 1"
     scales = {
         "smoke": Settings(widths=(8,), samples=(10, 20), budget=20, looks=2, seeds=2, validation=50),
         "laptop": Settings(widths=(50, 150, 400), seeds=6),

@@ -30,6 +30,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -118,11 +119,14 @@ class Tables(Value):
 
 @task("regular-language")
 class RegularLanguage(Task):
-    """Words of a language with lengths shortest..longest; `judged` = (shortest, longest) of the words that a trial is
-    judged on, the same unless given."""
+    """Words of a regular language, and an answer at every position.
+
+    Lengths are shortest..longest; `judged` = (shortest, longest) of the words that a trial is judged on, the same
+    unless given.
+    """
 
     language: Language
-    tables: Tables
+    tables: Tables = eqx.field(metadata={"internal": True})
     shortest: int = structure()
     longest: int = structure()
     labeling: str = structure()

@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 from krogh.errors import KroghError
+from krogh.models import CausalTransformer
 from krogh.programs.automata import LANGUAGES, find_language, known_language, words_of_length
 from krogh.tasks import Language, RegularLanguage
 from krogh.training.losses import LOSSES
@@ -140,6 +141,28 @@ def test_judged_on_other_lengths():
     assert trained == {2, 3, 4, 5} and judged == {8, 9, 10, 11}
     alike = replaced(task, "judged", None)
     assert alike.input_shape == (5,) and replaced(task, "language", "tomita-1").padding == 2
+
+
+def test_a_mark_before_the_word_is_read_and_not_asked():
+    bare, marked = (RegularLanguage("tomita-4", 3, 6, start=start) for start in (False, True))
+    one, other = (jax.tree.map(np.asarray, task.decode(draw(task, 16))) for task in (bare, marked))
+    assert marked.input_shape == (7,) and marked.symbols == bare.symbols == 3
+    assert (other.x[:, 0] == marked.padding).all() and not other.y[:, 0].any()
+    assert np.array_equal(other.x[:, 1:], one.x) and np.array_equal(other.y[:, 1:], one.y)
+    said = {name: np.asarray(jax.jit(of)(other.x)) for name, of in marked.strategies().items()}
+    assert np.array_equal(said["automaton"], other.y) and not said["yes"][:, 0].any()
+
+
+def test_without_a_mark_a_transformer_with_relative_positions_cannot_count():
+    """Of equal symbols all positions have the same answer, whatever the weights."""
+    for start in (False, True):
+        task = RegularLanguage("(00)*", 6, 6, start=start)
+        model, random = CausalTransformer(dimension=4), np.random.default_rng(0)
+        shapes = jax.eval_shape(lambda task=task, model=model: model.init(KEY, task))
+        params = {name: random.normal(size=leaf.shape).astype(np.float32) for name, leaf in shapes.items()}
+        x = task.decode(draw(task, 1)).x
+        said = np.asarray(jax.jit(model.predict, compiler_options=QUICK)(params, x))[0, int(start) :]
+        assert np.ptp(said, axis=0).max() < 1e-4 if not start else np.ptp(said, axis=0).max() > 1e-2
 
 
 def test_a_word_is_right_if_all_its_answers_are():

@@ -10,6 +10,10 @@ x_1..x_n, numbers of symbols, and a padding symbol behind it up to the longest; 
     "steps"    the source's rule: "next" for a language with a dead state, "prefix" for one without
     "final"    is x_1..x_n in the language? asked at n alone                                               one output
 
+With `start`, the padding symbol stands before the word as well, where nothing is asked. A recurrent network needs no
+such mark, for its first state is one. A causal transformer with relative positions does: of equal symbols it sees but
+an average, the same at every position, and could not tell 0 from 00.
+
 An answer is ±1 for yes and no, and 0 where nothing is asked: at padding, at all but the last symbol for "final", and
 for symbols that only a neighbour's alphabet has. A prediction is a logit for each; it is right where its sign is
 (σ above or below 1/2), or with `strict` where σ is within 1/3 of the truth (App. H): y f > log 2. A *word* is right if
@@ -30,6 +34,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -118,16 +123,20 @@ class Tables(Value):
 
 @task("regular-language")
 class RegularLanguage(Task):
-    """Words of a language with lengths shortest..longest; `judged` = (shortest, longest) of the words that a trial is
-    judged on, the same unless given."""
+    """Words of a regular language, and an answer at every position.
+
+    Lengths are shortest..longest; `judged` = (shortest, longest) of the words that a trial is judged on, the same
+    unless given.
+    """
 
     language: Language
-    tables: Tables
+    tables: Tables = eqx.field(metadata={"internal": True})
     shortest: int = structure()
     longest: int = structure()
     labeling: str = structure()
     judged: tuple[int, int] | None = structure()
     negatives: bool = structure()
+    start: bool = structure()
     strict: bool = structure()
 
     system = System(
@@ -138,6 +147,7 @@ class RegularLanguage(Task):
             "labeling": "what is asked of a prefix, and whether of all of them",
             "judged": "other lengths to be judged on: length generalisation",
             "negatives": "whether words outside the language are seen too",
+            "start": "whether a mark stands before the word",
         },
         baselines=("loss_yes", "loss_automaton"),
         phenomena={
@@ -155,18 +165,20 @@ class RegularLanguage(Task):
         labeling: str = "steps",
         judged: Any = None,
         negatives: Any = False,
+        start: Any = False,
         strict: Any = False,
         tables: Any = None,
     ):
         """`tables` follow from the rest and are made anew."""
         if labeling not in LABELINGS:
             raise unknown("labeling", labeling, LABELINGS)
-        for name, flag in (("negatives", negatives), ("strict", strict)):
+        for name, flag in (("negatives", negatives), ("start", start), ("strict", strict)):
             require(isinstance(flag, bool), f"{name} must be True or False; got {name}={flag!r}")
         pair = judged is None or (isinstance(judged, tuple | list) and len(judged) == 2)
         require(pair, f"judged is a pair (shortest, longest); got judged={judged!r}")
         self.language = Language.of(language)
-        self.shortest, self.longest, self.labeling, self.strict = shortest, longest, labeling, strict
+        self.shortest, self.longest, self.labeling = shortest, longest, labeling
+        self.start, self.strict = start, strict
         self.judged = None if judged is None else (judged[0], judged[1])
         self.negatives = negatives or labeling == "final"
         called = language if isinstance(language, str) else getattr(language, "name", "the language")
@@ -200,12 +212,12 @@ class RegularLanguage(Task):
 
     @property
     def room(self) -> int:
-        """Positions of an input: the longest word that is ever seen."""
+        """The length of the longest word that is ever seen."""
         return max(high for _, high in self._ranges())
 
     @property
     def padding(self) -> int:
-        """The symbol behind a word, which no word has."""
+        """The symbol behind a word, and before it where its start is marked; no word has it."""
         return int(np.shape(self.language.transitions)[-1])
 
     @property
@@ -219,7 +231,7 @@ class RegularLanguage(Task):
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        return (self.room,)
+        return (self.room + self.start,)
 
     @property
     def causal(self) -> bool:
@@ -315,8 +327,17 @@ class RegularLanguage(Task):
     def decode(self, raw: Words) -> Examples:
         symbols = jnp.asarray(raw.symbols).astype(jnp.int32)
         said = jnp.take(jnp.asarray(self.tables.answers), jnp.asarray(raw.states).astype(jnp.int32), axis=0)
-        y = jnp.where(self._asked(symbols)[:, :, None], said, 0.0)
-        return Examples(symbols, y, y)
+        y = self._placed(jnp.where(self._asked(symbols)[:, :, None], said, 0.0), 0.0)
+        return Examples(self._placed(symbols, self.padding), y, y)
+
+    def _placed(self, rows: Array, mark: Any) -> Array:
+        """What stands at the positions of a word, with a mark before it where there is one."""
+        first = jnp.full_like(rows[:, :1], mark)
+        return jnp.concatenate([first, rows], axis=1) if self.start else rows
+
+    def _words_of(self, x: Array) -> Int[Array, "size room"]:
+        """The symbols of inputs, without the mark before them."""
+        return jnp.asarray(x).astype(jnp.int32)[:, int(self.start) :]
 
     def _asked(self, symbols: Int[Array, "size room"]) -> Bool[Array, "size room"]:
         """Which positions are asked: all of the word, or its last."""
@@ -340,10 +361,8 @@ class RegularLanguage(Task):
         """To say yes to everything, and to run the automaton."""
 
         def masked(said: Array, x: Array) -> Array:
-            asked = self._asked(jnp.asarray(x).astype(jnp.int32))[:, :, None]
-            known = jnp.any(jnp.asarray(self.tables.answers) != 0, axis=0)[
-                None, None, :
-            ]  # a neighbour's symbols are not
+            asked = self._placed(self._asked(self._words_of(x)), False)[:, :, None]
+            known = jnp.any(jnp.asarray(self.tables.answers) != 0, axis=0)[None, None, :]  # not a neighbour's symbol
             return jnp.where(asked & known, said, 0.0)
 
         def yes(x: Array) -> Array:
@@ -354,7 +373,7 @@ class RegularLanguage(Task):
                 said = jnp.where(opposite, jnp.asarray([-1.0, 1.0], jnp.float32), said)
             return masked(jnp.broadcast_to(said, (*jnp.shape(x), self.outputs)), x)
 
-        return {"yes": yes, "automaton": lambda x: self.decode(self.read(x)).truth}
+        return {"yes": yes, "automaton": lambda x: self.decode(self.read(self._words_of(x))).truth}
 
     def distance(self, strategy: AnyArray, prediction: AnyArray) -> Float[Array, " batch"]:
         """The mean squared difference over the answers that are asked for."""

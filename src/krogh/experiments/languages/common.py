@@ -89,7 +89,7 @@ def names_of(table: pl.DataFrame, languages: Mapping[str, Language]) -> list[str
 
 
 def lengthened(params: Mapping[str, Any], room: int) -> Parameters:
-    """Weights for words of up to `room` symbols: distances that a transformer never met have the vector 0."""
+    """Weights for inputs of up to `room` positions: distances that a transformer never met have the vector 0."""
     made = {name: jnp.asarray(leaf) for name, leaf in params.items()}
     if "v" in made and made["v"].shape[1] < room:
         made["v"] = jnp.pad(made["v"], ((0, 0), (0, room - made["v"].shape[1]), (0, 0)))
@@ -111,7 +111,7 @@ def accuracies(network: Network, task: RegularLanguage, words: int, seed: int = 
     """The share of words that are right, and of answers, on fresh words of a task; 0 where training diverged."""
     if network.final is None:
         return 0.0, 0.0
-    params = lengthened(network.final, task.room)
+    params = lengthened(network.final, task.input_shape[0])
     right, answers = _accuracies(network.trial.model, task, params, jnp.uint32(seed), words)
     return float(right), float(answers)
 

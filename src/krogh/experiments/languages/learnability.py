@@ -7,7 +7,8 @@ For one regular language, or each of a list, and every architecture:
     lengths   the online networks on words of 2, 4, ... times the longest length that they were trained on
 
 Every position answers whether its prefix is in the language, and half of the words are not: so that all languages ask
-the same question. Beside it stand the least automaton and the syntactic monoid.
+the same question. A mark stands before every word, without which a transformer cannot count (`krogh.tasks.languages`).
+Beside it stand the least automaton and the syntactic monoid.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class LanguageSettings:
 
     def trial(self, language: Language, network: str, regime: Regime, budget: int) -> Trial:
         task = RegularLanguage(
-            language, self.shortest, self.longest, self.labeling, negatives=self.negatives or self.labeling == "final"
+            language, self.shortest, self.longest, self.labeling, negatives=self.negatives, start=True
         )
         architecture = ARCHITECTURES[network]
         stopping = Stopping(budget=budget, accuracy=self.accuracy, check_every=20, validation=self.validation)

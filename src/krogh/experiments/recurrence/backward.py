@@ -25,7 +25,7 @@ FEWEST_WIDTHS = 4
 @dataclass(frozen=True)
 class Settings:
     widths: tuple[int, ...] = setting(
-        (500, 1000, 2000, 4000, 8000), "widths m", increasing=True, fewest=2, least=10, most=20_000
+        (500, 1000, 2000, 4000), "widths m", increasing=True, fewest=2, least=10, most=20_000
     )
     length: int = setting(6, "length L", least=4)
     dx: int = setting(4, "numbers of a token", least=2)

@@ -97,7 +97,7 @@ class GramExperiment(Experiment[Settings]):
         narrow = [need(s.seeds[-2], 100, "networks of the second width from above")]
         say(
             "fluctuation",
-            f"At m = {second:,}, ‖h_L‖² of single networks varies by √(5L/m), as if every step had a matrix of its own.",
+            f"At m = {second:,}, ‖h_L‖² of single networks varies by √(5L/m), as if each step had its own matrix.",
             _fluctuation(states, second, s.length) / math.sqrt(5 * s.length),
             "standard deviation / √(5L/m)",
             between=(0.8, 1.25),

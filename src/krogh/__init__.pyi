@@ -101,6 +101,7 @@ from krogh.models import (
     PolyNet as PolyNet,
     PowerNetwork as PowerNetwork,
     RandomForest as RandomForest,
+    ElmanRnn as ElmanRnn,
     Recurrent as Recurrent,
     ResidualRnn as ResidualRnn,
     SparseTransformer as SparseTransformer,

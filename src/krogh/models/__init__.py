@@ -11,6 +11,7 @@ from krogh.models.base import Learner, Model, Parameters, model
 from krogh.models.causal_transformer import CausalTransformer
 from krogh.models.configurations import CONFIGURATIONS, configuration
 from krogh.models.deep_mlp import DeepMlp, hidden_sizes
+from krogh.models.elman import ElmanRnn
 from krogh.models.feedforward import Feedforward
 from krogh.models.minimal_induction import MinimalInduction
 from krogh.models.polynet import DisjointPolyNet, PolyNet
@@ -32,6 +33,7 @@ __all__ = [
     "DeepMlp",
     "DeepQuadratic",
     "DisjointPolyNet",
+    "ElmanRnn",
     "Feedforward",
     "HomogeneousNetwork",
     "Learner",

@@ -29,6 +29,7 @@ class Inversion(Task):
             "dimension": "numbers of a vector: the error rises with it",
         },
         baselines=("null_risk", "labels", "samples"),
+        theory=("recurrence/inversion", "recurrence/single-step", "recurrence/decoder-norm"),
         phenomena={"a random recurrent network forgets nothing": ("recurrence/inversion",)},
     )
 

@@ -337,6 +337,13 @@ class TokenSum(SphereSum):
             "noise": "variance of the labels: what no learner explains",
         },
         baselines=("null_risk", "variance"),
+        theory=(
+            "recurrence/sums-guarantee",
+            "recurrence/sums-training",
+            "recurrence/sums-size",
+            "recurrence/good-shift",
+            "recurrence/complexity",
+        ),
         phenomena={
             "SGD learns a sum of functions of tokens": LEARNED[:2],
             "generalisation does not depend on width": LEARNED[2:3],
@@ -437,6 +444,13 @@ class TokenConvolution(SphereSum):
             "noise": "variance of the labels: what no learner explains",
         },
         baselines=("null_risk", "variance"),
+        theory=(
+            "recurrence/sums-guarantee",
+            "recurrence/sums-training",
+            "recurrence/sums-size",
+            "recurrence/good-shift",
+            "recurrence/complexity",
+        ),
         phenomena={"SGD learns a sum of functions of tokens": ("recurrence/token-sums",)},
     )
 
@@ -541,6 +555,7 @@ class LetterCount(LetterSum):
     system = System(
         knobs={**KNOBS, "scale": "what a count is divided by to become a label"},
         baselines=("null_risk", "variance"),
+        theory=("recurrence/sums-guarantee"),
         phenomena={"recurrent networks count": ("recurrence/counting",)},
     )
 
@@ -607,6 +622,7 @@ class LetterPositions(LetterSum):
             "coefficients": "what a letter is worth at each place",
         },
         baselines=("null_risk", "variance"),
+        theory=("recurrence/sums-guarantee"),
         phenomena={"one matrix tells positions apart": ("recurrence/positions",)},
     )
 

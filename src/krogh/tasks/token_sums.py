@@ -304,6 +304,13 @@ def target_weights(*shape: int, seed: int = 0, bias: bool = False) -> Float[np.n
     return (drawn / np.linalg.norm(drawn, axis=-1, keepdims=True)).astype(np.float32)
 
 
+THEORY = (
+    "recurrence/sums-guarantee",
+    "recurrence/sums-training",
+    "recurrence/sums-size",
+    "recurrence/good-shift",
+    "recurrence/complexity",
+)
 KNOBS = {
     "length": "positions L, two of them without a token: how long must be remembered",
     "eps_x": "how large tokens are beside the state that they are written into",
@@ -555,7 +562,7 @@ class LetterCount(LetterSum):
     system = System(
         knobs={**KNOBS, "scale": "what a count is divided by to become a label"},
         baselines=("null_risk", "variance"),
-        theory=("recurrence/sums-guarantee"),
+        theory=("recurrence/sums-guarantee",),
         phenomena={"recurrent networks count": ("recurrence/counting",)},
     )
 
@@ -622,7 +629,7 @@ class LetterPositions(LetterSum):
             "coefficients": "what a letter is worth at each place",
         },
         baselines=("null_risk", "variance"),
-        theory=("recurrence/sums-guarantee"),
+        theory=("recurrence/sums-guarantee",),
         phenomena={"one matrix tells positions apart": ("recurrence/positions",)},
     )
 

@@ -94,13 +94,16 @@ class Inverting(Experiment[Settings]):
         ),
         "laptop": Settings(),
         "paper": Settings(
-            widths=(500, 1000, 2000, 5000, 10_000), samples=10_000, networks=5, literal=5,
+            widths=(500, 1000, 2000, 5000, 10_000), samples=30_000, networks=5, literal=5,
             sgd_widths=(500, 1000, 2000, 5000, 10_000), sgd_lengths=(2, 4, 6), sgd_dimensions=(2, 4, 8), steps=10_000,
         ),
     }  # fmt: skip
     notes = (
         "The source gives neither the number of training sequences nor of steps nor of runs, and its curves without "
         "numbers; ridge regression is where SGD would end on these sequences.",
+        "With as many sequences as units (m = N) ridge regression with so small a penalty is at its worst: with 6000 "
+        "sequences and d = 8, L = 6 the error is .26 at m = 2000, .29 at m = 5000 and .14 at m = 10⁴. The laptop "
+        "and the paper scale have three times as many sequences as their widest network has units.",
         "One run over the longest sequence gives the states of the shorter ones: lengths share networks and inputs.",
         "With weights of variance 1, states are divided by their size before they are decoded by ridge regression, "
         "which changes nothing, and not for SGD, which diverges.",

@@ -49,11 +49,11 @@ def folder_of(module: str) -> str:
 
 
 def modules() -> Iterator[tuple[str, Path]]:
-    """Every module by its dotted name; the package itself only hands on names."""
+    """Every module by its dotted name; the package and its command only hand on names."""
     for path in sorted(SOURCE.rglob("*.py")):
         parts = path.relative_to(SOURCE.parent).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        if name != "krogh":
+        if name not in ("krogh", "krogh.__main__"):
             yield name, path
 
 

@@ -83,6 +83,14 @@ def same(a, b) -> bool:
     return jax.tree.structure(a) == jax.tree.structure(b) and all(np.array_equal(x, y) for x, y in parts)
 
 
+def alike(task: Task, a, b) -> bool:
+    """The same inputs; and the same labels, but for the last bits of sums where they are real numbers."""
+    if not task.regression:
+        return same(a, b)
+    close = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    return same(a.x, b.x) and all(np.allclose(one, other, rtol=1e-5, atol=1e-6) for one, other in close)
+
+
 def listed(task: Task):
     """Every input of a task that can list them."""
     if task.population_size is None:
@@ -144,14 +152,15 @@ def test_many_keys_at_once_draw_as_one_at_a_time(task):
     many = jax.jit(jax.vmap(lambda key: task.batch(key, 16)), compiler_options=QUICK)
     together = jax.tree.map(np.asarray, many(keys))
     for place in range(5):
-        assert same(jax.tree.map(lambda leaf, at=place: leaf[at], together), batch(task, keys[place], 16))
+        own = jax.tree.map(lambda leaf, at=place: leaf[at], together)
+        assert alike(task, own, batch(task, keys[place], 16))
 
 
 def test_many_tasks_at_once_draw_as_one_at_a_time(task):
     many = jax.jit(jax.vmap(lambda one: one.batch(KEY, 16), axis_size=3), compiler_options=QUICK)
     together, alone = jax.tree.map(np.asarray, many(copies(task, 3))), batch(task, KEY, 16)
     for place in range(3):
-        assert same(jax.tree.map(lambda leaf, at=place: leaf[at], together), alone)
+        assert alike(task, jax.tree.map(lambda leaf, at=place: leaf[at], together), alone)
 
 
 def test_truth_is_a_function_of_the_input(task, large):

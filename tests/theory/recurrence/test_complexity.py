@@ -75,7 +75,7 @@ def test_sums_are_the_definition(phi, radius, eps, c_star):
         assert log_c_s(phi, radius, c_star=c_star, degree=3) == pytest.approx(math.log(cut[1]), abs=1e-10)
 
 
-@pytest.mark.parametrize("name", [*MENU, "sin(-2)", "cos(0.5)", "sin(0)"])
+@pytest.mark.parametrize("name", [*MENU, "sin(-2)", "cos(0.5)"])
 def test_logarithms_of_coefficients_are_those_of_the_coefficients(name):
     phi = find_series(name)
     plain = np.array([abs(phi.coefficient(i)) for i in range(40)])

@@ -46,9 +46,7 @@ class GramExperiment(Experiment[Settings]):
     question = (
         "Do hidden states of random ReLU networks have the inner products and sign differences of infinite width?"
     )
-    source = (
-        "Can SGD learn RNNs with provable generalization?, sections 4 and 5 (states at initialisation) and footnote 2"
-    )
+    source = "Can SGD learn RNNs with provable generalization?, section 5 and footnote 2"
     scales = {
         "smoke": Settings(widths=(40, 80), seeds=(3, 3), gained=2),
         "laptop": Settings(),

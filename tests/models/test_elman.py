@@ -24,11 +24,7 @@ X = np.random.default_rng(0).standard_normal((5, N, FEATURES)).astype(np.float32
 predict = jax.jit(lambda model, params, x: model.predict(params, x))
 
 
-<<<<<<< HEAD
-def naive_elman(params, x, scale=1.0):
-=======
 def naive_outputs(params, x, scale=1.0):
->>>>>>> w-halfa
     """λ B h_l at every position [batch, L], one sequence after the other."""
     found = []
     for sequence in x.astype(np.float64):
@@ -58,32 +54,19 @@ def test_elman_rnn_predicts_what_a_plain_loop_does(scale):
     params = random_params(TASK, model, np.float32)
     found = predict(model, params, X)
     double = in_double(predict, model, random_params(TASK, model), X)
-<<<<<<< HEAD
-    np.testing.assert_allclose(double, naive_elman(random_params(TASK, model), X, scale), rtol=1e-6)
-    np.testing.assert_allclose(found, naive_elman(params, X, scale), rtol=2e-4, atol=2e-4)
-    at_end = ElmanRnn(width=8, scale=scale)
-    params = random_params(TASK, at_end, np.float32)
-    assert params["B"].shape == (N, 8), "one answer, of as many numbers as the label has"
-    np.testing.assert_allclose(predict(at_end, params, X), naive_elman(params, X, scale)[:, -1], rtol=2e-4, atol=2e-4)
-=======
     np.testing.assert_allclose(double, naive_outputs(random_params(TASK, model), X, scale), rtol=1e-6)
     np.testing.assert_allclose(found, naive_outputs(params, X, scale), rtol=2e-4, atol=2e-4)
     at_end = ElmanRnn(width=8, scale=scale)
     params = random_params(TASK, at_end, np.float32)
     assert params["B"].shape == (N, 8), "one answer, of as many numbers as the label has"
     np.testing.assert_allclose(predict(at_end, params, X), naive_outputs(params, X, scale)[:, -1], rtol=2e-4, atol=2e-4)
->>>>>>> w-halfa
 
 
 def test_elman_states_are_all_states():
     params = random_params(TASK, ElmanRnn(width=8, reads=N), np.float32)
     h = np.asarray(jax.jit(elman_states)(params["W"], params["A"], X))
     assert h.shape == (N, len(X), 8) and h.min() == 0
-<<<<<<< HEAD
-    np.testing.assert_allclose(np.einsum("lbm,m->bl", h, params["B"]), naive_elman(params, X), rtol=2e-4, atol=2e-4)
-=======
     np.testing.assert_allclose(np.einsum("lbm,m->bl", h, params["B"]), naive_outputs(params, X), rtol=2e-4, atol=2e-4)
->>>>>>> w-halfa
 
 
 @pytest.mark.parametrize(

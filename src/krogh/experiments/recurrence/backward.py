@@ -126,7 +126,7 @@ class Backward(Experiment[Settings]):
             ("columns", "largest column of V"),
             ("product", "‖D W ... D W‖"),
         ):
-            right.curve(curves(table, x="width", y=column, statistic=mean)[()], label)
+            right.curve(curves(table, x="width", y=column, statistic=mean)[()], label, key="legend")
         yield chart.figure(
             f"Left: ⟨row of Back_(1→j), row of Back_(1→j')⟩ over all j ≠ j' up to {s.length} and {s.sequences} "
             "sequences, the largest of each network, and ‖row‖². Right: gains of the decoder and of products at the "

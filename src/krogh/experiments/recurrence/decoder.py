@@ -163,7 +163,7 @@ class Decoder(Experiment[Settings]):
             title=f"m = {s.widths[-1]:,}, L = {s.lengths[0]}", x="size of tokens ε_x", y="relative error of the tokens",
             log="xy", xticks=s.sizes)  # fmt: skip
         for column, label in (("relative", "plain"), ("centred", "centred")):
-            right.curve(curves(tables["sizes"], x="eps_x", y=column, statistic=mean_time)[()], label)
+            right.curve(curves(tables["sizes"], x="eps_x", y=column, statistic=mean_time)[()], label, key="legend")
         yield chart.figure(
             f"The explicit decoder on {s.sequences} sequences of random tokens of {s.dx} numbers, {s.networks} "
             f"networks of the largest width and up to {MOST * s.networks} of others; means with 95% intervals by "

@@ -30,6 +30,12 @@ def test_the_page_on_extending_shows_the_code_of_the_examples():
     assert script("include").filled(page) == page, "run `make docs`"
 
 
+def test_the_page_on_formats_says_what_the_readers_say():
+    page = (DOCS / "formats.md").read_text()
+    assert script("include").with_formats(page) == page, "run `make docs`"
+    assert "half-adder" in page and "tomita-3" in page
+
+
 def test_the_readme_counts_the_verdicts_of_the_results():
     page = (ROOT / "README.md").read_text()
     assert script("verdicts").filled(page) == page, "run `make docs`"

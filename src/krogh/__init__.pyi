@@ -177,6 +177,7 @@ from krogh.networks.automata import compile_automaton as compile_automaton
 from krogh.networks.circuits import compile_circuit as compile_circuit
 from krogh.networks.counting import compile_counting as compile_counting
 from krogh.networks.machines.compiled import compile_machine as compile_machine
+from krogh.networks.torch_export import to_torch as to_torch
 
 # --- how trials are trained ---
 from krogh.engine import (
@@ -187,7 +188,6 @@ from krogh.engine import (
     Trial as Trial,
     Trials as Trials,
     Weights as Weights,
-    run as run,
     stack as stack,
     sweep as sweep,
 )
@@ -214,10 +214,21 @@ from krogh.lab import (
     surface as surface,
     times_of as times_of,
 )
+from krogh.lab.runs import run as run
 from krogh.lab.frames import write_frames as write_frames
 from krogh.lab.opening import (
     OpenStudy as OpenStudy,
+    TrialWeights as TrialWeights,
     open_study as open_study,
+)
+from krogh.lab.exporting import (
+    to_csv as to_csv,
+    to_pandas as to_pandas,
+    to_xarray as to_xarray,
+)
+from krogh.lab.planning import (
+    CostPlan as CostPlan,
+    plan_costs as plan_costs,
 )
 from krogh.report import (
     write_replay as write_replay,

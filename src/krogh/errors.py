@@ -15,7 +15,15 @@ MOST_LISTED, NEAREST = 24, 5
 
 
 class KroghError(ValueError):
-    """Bad input: the command line prints the message and exits with code 2."""
+    """Bad input: the command line prints the message and exits with `code`."""
+
+    code = 2
+
+
+class TooLarge(KroghError):
+    """What was asked for does not fit into the memory at hand."""
+
+    code = 5
 
 
 def require(condition: object, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, folders that one process writes at a time, and the schemas of what is kept.
+"""Files that are there whole or not at all, and the schemas of what is kept.
 
 Everything krogh writes (records, weights, figures, pages) is written under a hidden name beside its place and then
 renamed, so that a crash or a full disk leaves what was there before.
@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-from krogh.errors import KroghError
 
 STUDY_SCHEMA = 2
 """Of study.json and claims.json: raised whenever a reader of the one before could be misled."""
@@ -57,16 +55,24 @@ def put_in_place(temporary: Path, path: Path) -> Path:
 
 
 @contextmanager
-def replacing(path: Path, *, parents: bool = True) -> Iterator[Path]:
-    """A name to write a file to, which takes the place of `path` when the block ends well."""
+def replacing(path: Path, *, parents: bool = True, lasting: bool = True) -> Iterator[Path]:
+    """A name to write a file to, which takes the place of `path` when the block ends well.
+
+    What need not outlive a crash of the machine is not `lasting`, and not waited for.
+    """
     with temporary_beside(path, parents=parents) as temporary:
-        yield temporary
-        put_in_place(temporary, path)
+        try:
+            yield temporary
+            put_in_place(temporary, path) if lasting else temporary.replace(path)
+        except OSError as cause:
+            if cause.filename == str(temporary) or cause.filename == temporary:
+                cause.filename = str(path)  # the one that was asked for
+            raise
 
 
-def write_atomically(path: Path, content: bytes, *, parents: bool = True) -> None:
+def write_atomically(path: Path, content: bytes, *, parents: bool = True, lasting: bool = True) -> None:
     """Write a file so that it is there whole or not at all."""
-    with replacing(path, parents=parents) as temporary:
+    with replacing(path, parents=parents, lasting=lasting) as temporary:
         temporary.write_bytes(content)
 
 
@@ -76,22 +82,9 @@ def write_json(path: Path, content: Any) -> None:
     write_atomically(path, (text + "\n").encode())
 
 
-@contextmanager
-def lock(folder: Path) -> Iterator[None]:
-    """Keep a second process out of the folder while this one writes there (where the system has file locks)."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    path = folder / ".lock"
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            busy = f"{folder} is being written by another process; wait for it, or choose another --out"
-            raise KroghError(busy) from None
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
+def study_folders(folder: Path) -> list[Path]:
+    """The folders of studies in and below a folder, at any depth; links to folders are followed one level deep."""
+    if not folder.is_dir():
+        return []
+    linked = [path for pattern in ("study.json", "*/study.json", "*/*/study.json") for path in folder.glob(pattern)]
+    return sorted({path.parent for path in (*folder.rglob("study.json"), *linked)})

@@ -7,12 +7,15 @@ import sys
 import pytest
 
 from krogh import cli
+from krogh.cli import interrupting
 
 
 @pytest.fixture
 def call(monkeypatch, capsys, tmp_path):
     """Run the command in an empty folder: its exit code and what was printed."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(interrupting, "watch", lambda: None)  # these tests are not interrupted
+    monkeypatch.setattr(interrupting, "leave", lambda: None)
 
     def run(*arguments: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["krogh", *map(str, arguments)])

@@ -64,6 +64,10 @@ def contents(folder: Path) -> dict[str, bytes | None]:
 # --- start-up -----------------------------------------------------------------------------------------------
 
 
+def test_an_experiment_says_how_it_is_run(krogh):
+    assert krogh("show", "parity/scaling", "--json")[1].count("krogh run parity/scaling --scale smoke") == 1
+
+
 def test_help_names_the_commands():
     shown = subprocess.run(command("--help"), capture_output=True, text=True, check=True)
     assert all(word in shown.stdout for word in ("list", "show", "run", "report", "predict", "construct", "bench"))
@@ -257,6 +261,7 @@ BAD = {
     "experiment": (("run", "parity/histgram"), "'parity/histgram'; did you mean 'parity/histogram'?"),
     "pattern": (("run", "parety/*"), "unknown experiment 'parety/*'"),
     "no experiment": (("run",), "which experiment?"),
+    "a group": (("run", "parity", "--scale", "smoke"), "'parity' is a group of"),
     "second experiment": (("run", "tiny/parity", "tiny/impossible", "--scale", "laptop"), "unknown scale 'laptop'"),
     "setting of the second": (("run", "parity/*", "--scale", "smoke", "--set", "trials=4"), "unknown setting 'trials'"),
     "value of the second": (("run", "tiny/*", "--scale", "smoke", "--set", "k=9"), "k must be at most n=8"),

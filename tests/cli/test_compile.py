@@ -7,12 +7,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 from krogh.cli import networks
+from krogh.cli.circuits import layer_rows
 from krogh.networks.automata import CompiledAutomaton
+from krogh.networks.circuits import compile_circuit
 from krogh.networks.compiled import Work
 from krogh.networks.handmade import Checked, load_network
 from krogh.networks.machines.checks import TraceRow
@@ -21,7 +24,7 @@ from krogh.networks.margins.attack import Effort
 from krogh.numbers import precise
 from krogh.programs.automata.automaton import sample_word, words_of_length
 from krogh.programs.automata.regex import from_regex
-from krogh.programs.circuits.files import save_circuit
+from krogh.programs.circuits.files import parse_circuit, save_circuit
 from krogh.programs.circuits.generators import multiplier
 from krogh.programs.machines import running
 from krogh.programs.machines.library import library_names
@@ -60,6 +63,8 @@ def krogh(call, tmp_path):
     (tmp_path / "half.circuit").write_text(HALF_ADDER)
     (tmp_path / "ones.yaml").write_text(MACHINE)
     (tmp_path / "even.yaml").write_text(AUTOMATON)
+    (tmp_path / "endless.yaml").write_text("blank: _\nstart state: go\ntable: {go: {_: R}}\n")
+    (tmp_path / "gaps.yaml").write_text(MACHINE.replace("'11'", "'1011'"))
 
     return call
 
@@ -103,11 +108,78 @@ def test_compile_circuit(krogh, tmp_path):
     assert network.run(bits).tolist() == [[-1, -1], [1, -1], [1, -1], [-1, 1]]
     assert network.size == size
     assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "endless.yaml",
         "even.yaml",
+        "gaps.yaml",
         "half.circuit",
         "ones.yaml",
         "w.safetensors",
     ]
+
+
+def test_a_circuit_and_its_network_on_inputs(krogh):
+    found = answer(krogh, "compile", "circuit", "half.circuit", "--input", "01", "--input", "b=1,a=1")["inputs"]
+    assert [one["circuit"] for one in found] == [{"sum": 1, "carry": 0}, {"sum": 0, "carry": 1}]
+    assert [one["network"] for one in found] == [{"sum": 1.0, "carry": -1.0}, {"sum": -1.0, "carry": 1.0}]
+    code, out, _ = krogh("compile", "circuit", "half.circuit", "--input", "01")
+    assert code == 0 and "01: the circuit gives sum=1, carry=0; the network puts out +1 -1" in out
+
+
+def test_weights_for_pytorch(krogh, tmp_path):
+    found = answer(krogh, "compile", "circuit", "half.circuit", "--torch", "half.safetensors")
+    assert found["torch"] == ["half.safetensors", "half.py"] and (tmp_path / "half.py").is_file()
+    code, out, err = krogh("compile", "regex", "(01)*", "--torch", "w.safetensors")
+    assert code == 2 and "of the kind 'automaton' is recurrent" in err and not (tmp_path / "w.py").exists()
+    code, out, err = krogh("compile", "circuit", "half.circuit", "--torch", "half.pt")
+    assert code == 2 and out == "" and "written to NAME.safetensors beside NAME.py" in err
+
+
+def test_a_sequential_circuit_is_unrolled(krogh, tmp_path):
+    text = ".model toggle\n.inputs flip\n.outputs q\n.latch n q 0\n.names flip q n\n10 1\n01 1\n.end\n"
+    (tmp_path / "toggle.blif").write_text(text)
+    found = answer(krogh, "compile", "circuit", "toggle.blif", "--steps", 4, "--check", "--input", "1011")
+    assert found["check"]["holds"] and found["check"]["exhaustive"]
+    assert found["inputs"][0]["circuit"] == {"q@0": 0, "q@1": 1, "q@2": 1, "q@3": 0}
+    code, out, err = krogh("compile", "circuit", "toggle.blif")
+    assert code == 2 and out == "" and "say for how many steps it is unrolled" in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("correction", [(), ("--no-correction",)])
+def test_trace_circuit(krogh, tmp_path, correction):
+    code, out, _ = krogh("trace", "circuit", "half.circuit", "--input", "01", "--svg", "half.svg", *correction)
+    assert code == 0
+    lines = [line.split("|") for line in out.splitlines()[:5]]
+    assert [line[0].split()[0] for line in lines] == ["layer", "1", "2", "3", "4"]
+    assert all(line[1].strip() == line[2].strip() for line in lines[1:]) and lines[1][1].strip() == "01"
+    assert "the same in all layers" in out
+    drawn = (tmp_path / "half.svg").read_text()
+    assert "half-adder on 01" in ElementTree.fromstring(drawn)[0].text
+    rows = answer(krogh, "trace", "circuit", "half.circuit", "--input", "a=0,b=1", *correction)["rows"]
+    assert [row["circuit"] for row in rows] == ["".join(f"{unit:g}" for unit in row["network"]) for row in rows]
+
+
+def test_a_trace_says_where_a_network_differs():
+    compiled = compile_circuit(parse_circuit(HALF_ADDER))
+    wrong = {name: value.copy() for name, value in compiled.parameters.items()}
+    wrong["f1.b1"] = wrong["f1.b1"] + 1.0
+    rows = layer_rows(compiled.with_parameters(wrong), np.array([False, True]))
+    assert [row.equal for row in rows][:2] == [True, True] and not all(row.equal for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("011", "reads 2 bits, for a, b, as in 00, or by names, as in a=1,…; got '011'"),
+        ("0x", "got '0x'"),
+        ("a=1", "these are not given: b"),
+        ("a=1,b=2", "an input is 0 or 1; got 'b=2'"),
+        ("a=1,a=1", "the input 'a' is given twice"),
+        ("a=1,c=1", "has no input 'c'"),
+    ],
+)
+def test_inputs_that_are_none_of_the_circuits(krogh, given, message):
+    code, out, err = krogh("trace", "circuit", "half.circuit", "--input", given)
+    assert code == 2 and out == "" and message in err and err.count("\n") == 1
 
 
 def test_compile_circuit_for_people_and_padded(krogh):
@@ -121,12 +193,22 @@ def test_compile_circuit_for_people_and_padded(krogh):
     assert lines["check"].startswith("holds: outputs and gates on all 4 inputs")
 
 
-def test_a_large_circuit_is_bounded_from_below_only(krogh, tmp_path):
+def test_a_circuit_is_attacked_for_as_long_as_is_said(krogh, tmp_path):
+    save_circuit(multiplier(8), tmp_path / "mul8.aig")
+    begun = time.monotonic()
+    code, out, _ = krogh("compile", "circuit", "mul8.aig", "--margin", "--seconds", 1)
+    assert code == 0 and time.monotonic() - begun < 20  # the certificate takes its time too
+    assert "by the proof of Theorem D.6 layer by layer; the theorem itself gives" in out
+    found = answer(krogh, "compile", "circuit", "mul8.aig", "--margin", "--seconds", 1)["margin"]
+    assert 0 < found["lower"] < found["upper"] < 0.2 and len(found["attacked"]) == 4
+    assert found["certified_by"].startswith("by the proof of Theorem D.6 layer by layer")
+
+
+def test_what_is_too_large_is_bounded_from_below_only(krogh, tmp_path, monkeypatch):
+    monkeypatch.setattr("krogh.networks.circuits.MOST_WRITTEN", 100)  # as if it had millions of gates
     save_circuit(multiplier(8), tmp_path / "mul8.aig")
     code, out, _ = krogh("compile", "circuit", "mul8.aig", "--margin")
-    assert code == 0 and "too large to be attacked in seconds (ask for it by --restarts)" in out
-    found = answer(krogh, "compile", "circuit", "mul8.aig", "--margin")
-    assert found["margin"]["upper"] is None and found["margin"]["lower"] > 0 and found["margin"]["attacked"] == []
+    assert code == 0 and "too large to be attacked in 10 s (ask for it by --seconds or --restarts)" in out
 
 
 # --- machines -----------------------------------------------------------------------------------------------
@@ -161,6 +243,31 @@ def test_inputs_and_unfinished_runs(krogh):
     assert found["check"]["holds"] and found["check"]["inputs"] == 128, "127 up to length 6, and the one asked for"
 
 
+def test_what_program_and_network_make_of_inputs(krogh, monkeypatch):
+    found = answer(krogh, "compile", "machine", "palindrome", "--input", "0110", "--input", "01")
+    assert [one["result"] for one in found["inputs"]] == ["accepts", "rejects"]
+    assert [one["network"] for one in found["inputs"]] == [1.0, -1.0] and all(one["equal"] for one in found["inputs"])
+    assert found["T"] == 21 and found["inputs"][0]["steps"] == 15, "T is what the file's own input needs"
+    stopped = answer(krogh, "compile", "machine", "gaps.yaml", "--input", "110")
+    assert stopped["missing"] == 1
+    expected = {"result": "halts", "steps": 2, "state": "go", "cell": 3, "tape": "110", "network": 0.0, "equal": True}
+    assert stopped["inputs"] == [{"input": "110", **expected}]
+    code, out, _ = krogh("compile", "machine", "gaps.yaml", "--input", "110")
+    assert code == 0 and "1 of 9 pairs of state and symbol have no instruction: the machine stops there" in out
+    assert "'110': the machine halts after 2 steps in state 'go' on cell 3, tape '110'; the network puts out 0" in out
+    words = answer(krogh, "compile", "regex", "(ab)*", "--input", "abab", "--input", "", "--input", "aba")["inputs"]
+    assert [(one["input"], one["accepted"], one["network"]) for one in words] == [
+        ("abab", True, 1.0), ("", True, 1.0), ("aba", False, -1.0),
+    ]  # fmt: skip
+    assert words[0]["states"] == ["0", "1", "0", "1", "0"]
+    counted = answer(krogh, "compile", "regex", "(0*10*1)*0*", "--length", 3, "--input", "011")["inputs"]
+    assert counted[0]["accepted"] and abs(counted[0]["network"] - 1) < 1e-9
+    assert answer(krogh, "compile", "automaton", "even.yaml", "--input", "0110")["inputs"][0]["accepted"]
+    monkeypatch.setattr("krogh.networks.automata.CompiledAutomaton.run", lambda self, words: np.array([-1.0]))
+    code, out, _ = krogh("compile", "regex", "(ab)*", "--input", "abab")
+    assert code == 1 and "the network puts out -1, DIFFERENT" in out
+
+
 def test_the_margin_of_a_machine_is_bounded_on_a_word_of_each_kind(krogh, monkeypatch):
     """The attack itself takes a minute; here only its surroundings run."""
     tried = []
@@ -170,7 +277,7 @@ def test_the_margin_of_a_machine_is_bounded_on_a_word_of_each_kind(krogh, monkey
         return type("Attack", (), {"radius": 0.5 + y})
 
     monkeypatch.setattr(report, "attack", attack)
-    margin = answer(krogh, "compile", "machine", "parity", "--steps", 6, "--margin")["margin"]
+    margin = answer(krogh, "compile", "machine", "parity", "--steps", 6, "--margin", "--seconds", 90)["margin"]
     assert 0 < margin["lower"] < 0.01 and margin["upper"] == 0.5
     assert [one["input"] for one in margin["attacked"]] == ["'10110'", "''"]
     assert tried == [(1, Effort(2, 0, 0)), (0, Effort(2, 0, 0))]
@@ -182,9 +289,10 @@ def test_words_on_which_a_machine_leaves_its_tape_are_not_checked(krogh, tmp_pat
     )
     (tmp_path / "left.yaml").write_text(f"input: '0'\n{text}")
     found = answer(krogh, "compile", "machine", "left.yaml", "--steps", 3, "--check")["check"]
-    assert found["holds"] and found["inputs"] == found["halted"] == found["all_up_to_length"] and found["left_out"] == 1
+    assert found["holds"] and found["inputs"] == found["halted"] == 15 and found["left_out"] == 16
+    assert found["all_up_to_length"] == 4 and found["over"] == ["1", "0"]
     assert (
-        "all words up to length 4 but 1 on which it would leave its tape"
+        "all words up to length 4 over {1, 0} but 16 on which it would leave its tape"
         in krogh("compile", "machine", "left.yaml", "--steps", 3, "--check")[1]
     )
     (tmp_path / "off.yaml").write_text(text.replace("R: accept", "L: go"))
@@ -313,6 +421,63 @@ def test_trace_as_json(krogh):
     assert "does not halt on '11' within 1 step" in krogh("trace", "machine", "ones.yaml", "11", "--steps", 1)[1]
 
 
+def test_trace_takes_the_file_s_own_input_and_the_steps_it_needs(krogh):
+    found = answer(krogh, "trace", "machine", "ones.yaml")
+    assert found["input"] == "11" and found["steps"] == found["halted_at"] == 3
+    assert answer(krogh, "trace", "machine", "busy-beaver-3")["input"] == ""
+    stopped = answer(krogh, "trace", "machine", "gaps.yaml")
+    assert (stopped["halted_at"], stopped["rows"][-1]["state"], stopped["rows"][-1]["cell"]) == (1, "go", 2)
+
+
+def test_trace_a_word(krogh):
+    code, out, _ = krogh("trace", "regex", "(ab)*", "aba")
+    lines = out.splitlines()
+    assert code == 0 and lines[1].split() == [
+        "time", "read", "|", "state", "accepts", "|", "unit", "that", "is", "1", "leads", "to", "output",
+    ]  # fmt: skip
+    assert lines[2].split() == ["0", "|", "0", "yes", "|", "start", "0", "+1"]
+    assert lines[3].split() == ["1", "a", "|", "1", "no", "|", "(0,", "a)", "1", "-1"]
+    assert lines[-2:] == ["(ab)* rejects 'aba'", "recurrent network of 7 units: the same at all times"]
+    found = answer(krogh, "trace", "automaton", "even.yaml", "11", "--correction")
+    assert [row["network_state"] for row in found["rows"]] == ["even", "odd", "even"] and found["accepted"]
+    assert found["differences"] == 0 and found["output"] == 1.0
+
+
+def test_a_network_that_reads_a_word_wrongly(krogh, monkeypatch):
+    from krogh.networks.automata import CompiledAutomaton
+
+    step = CompiledAutomaton.step
+    monkeypatch.setattr(CompiledAutomaton, "step", lambda self, hidden, symbols: step(self, hidden, 0 * symbols))
+    code, out, _ = krogh("trace", "regex", "(ab)*", "ab")
+    assert code == 1 and out.splitlines()[4].endswith("different") and "DIFFERENT at 1 of 3 times" in out
+
+
+@pytest.mark.parametrize(
+    "arguments", [("machine", "palindrome"), ("regex", "a<*b&?", "a<<b"), ("automaton", "even.yaml", "01")]
+)
+def test_a_trace_as_a_picture(krogh, arguments):
+    code, out, _ = krogh("trace", *arguments, "--svg", "run.svg")
+    assert code == 0 and "picture run.svg" in out
+    tree = ElementTree.parse("run.svg").getroot()
+    texts = ["".join(node.itertext()) for node in tree.iter("{http://www.w3.org/2000/svg}text")]
+    assert any("accepts" in text or "rejects" in text for text in texts) and "time" in texts
+    rows = answer(krogh, "trace", *arguments)["rows"]
+    assert {str(row["time"]) for row in rows} <= set(texts)
+    if arguments[0] == "machine":
+        circles = list(tree.iter("{http://www.w3.org/2000/svg}circle"))
+        assert len(circles) == len(rows), "the network's head in every row"
+        assert {row["state"] for row in rows} <= set(texts)
+
+
+def test_a_picture_of_a_long_run_on_a_long_tape(krogh, tmp_path):
+    (tmp_path / "far.yaml").write_text("blank: _\nstart state: go\ntable: {go: {_: {write: '<&', R}}}\n")
+    assert krogh("trace", "machine", "far.yaml", "--steps", 300, "--svg", "far.svg")[0] == 0
+    assert ElementTree.parse("far.svg") and "part of the tape" in Path("far.svg").read_text()
+    for svg, steps, says in (("f.svg", 501, "at most 500 steps"), ("f.png", 5, "as SVG"), ("no/f.svg", 5, "no folder")):
+        code, _, err = krogh("trace", "machine", "far.yaml", "--steps", steps, "--svg", svg)
+        assert code == 2 and says in err and not Path(svg).exists()
+
+
 def test_a_difference_is_shown_and_fails(krogh, monkeypatch):
     from krogh.cli import tracing
 
@@ -351,7 +516,13 @@ BAD = {
     "no folder, regex": (("regex", "01", "--out", "no/w"), "no folder 'no'"),
     "a folder": (("regex", "01", "--out", "."), "weights are written to a file; got '.' (try 'weights.safetensors')"),
     "no machine": (("machine", "paritty", "--steps", 3), "unknown machine 'paritty'; did you mean 'parity'?"),
-    "no steps": (("machine", "parity"), "--steps"),
+    "endless": (
+        ("machine", "endless.yaml"),
+        "'endless' does not halt on '' within 10,000 steps; say how many (--steps)",
+    ),
+    "strict": (("machine", "gaps.yaml", "--missing", "error"), "symbol '0' at position 2 of the input '1011'"),
+    "other length": (("regex", "a*", "--length", 2, "--input", "a"), "the network reads words of length 2"),
+    "other letter": (("regex", "a*", "--input", "b"), "'b', number 1 of the word, is no symbol of the alphabet 'a'"),
     "zero steps": (("machine", "ones.yaml", "--steps", 0), "steps must be an integer at least 1; got steps=0"),
     "few steps": (("machine", "ones.yaml", "--steps", 2, "--out", "w"), "it needs 3 steps: take T = 3 or more"),
     "symbol": (("machine", "parity", "--steps", 9, "--input", "12"), "symbol '2' at position 2 of the input '12'"),
@@ -373,6 +544,8 @@ BAD = {
     "both": (("regex", "0*", "--length", 2, "--correction"), "--correction belongs to the recurrent network"),
     "automaton": (("automaton", "ones.yaml"), "ones.yaml, line 2, column 1: an automaton has no field 'input'"),
     "restarts": (("regex", "01", "--restarts", 3), "--restarts belongs to --margin; got restarts=3"),
+    "seconds": (("regex", "01", "--seconds", 3), "--seconds belongs to --margin; got seconds=3"),
+    "no seconds": (("regex", "01", "--margin", "--seconds", 0), "seconds must be positive; got seconds=0"),
     "no restarts": (("regex", "01", "--margin", "--restarts", 0), "restarts must be an integer at least 1"),
     "refinements": (("regex", "01", "--margin", "--refinements", -1), "refinements must be an integer at least 0"),
     "option": (("regex", "01", "--chek"), "--chek"),
@@ -432,8 +605,9 @@ def test_how_thorough_an_attack_is():
         return report.affordable_effort(Work(layers, entries, passes), **asked)
 
     assert effort(50) == effort(5, 10) == Effort(12, 60, 12)
-    assert effort(100_000) == Effort(3, 6, 0) and effort(400_000, 9) == Effort(2, 0, 0)
-    assert effort(10**7) is None and effort(50, layers=301) is None
+    assert effort(100_000) == Effort(3, 6, 0) and effort(400_000, 3) == Effort(2, 0, 0)
+    assert effort(400_000, 9) is None and effort(400_000, 9, seconds=40) == Effort(2, 0, 0)
+    assert effort(10**7) is None and effort(50, layers=11) is None, "compiling would take all of the time"
     assert effort(10**7, restarts=4) == Effort(4, 60, 12)
     assert effort(50, refinements=0, layers=999) == Effort(12, 0, 0)
     with pytest.raises(

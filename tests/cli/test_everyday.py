@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import time
 import pytest
 
 from krogh.cli import doctoring, printing
-from krogh.errors import MOST_LISTED, NEAREST, unknown
+from krogh.errors import MOST_LISTED, NEAREST, TooLarge, unknown
 
 
 def started(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -138,18 +139,38 @@ class One(krogh.Experiment[Settings]):
 """
 
 
-def test_a_file_of_ones_own_is_run_shown_and_repeated_by_the_command_that_the_page_prints(tmp_path):
+def test_a_file_of_ones_own_is_run_shown_and_repeated_by_the_command_that_the_page_prints(tmp_path, call):
     (tmp_path / "neighbour.py").write_text("BITS = 6\n")
     file = tmp_path / "own_lab.py"
     file.write_text(OWN)
     ended = started("run", "mine/one", "--plugin", str(file), "--scale", "smoke", "--out", str(tmp_path / "runs"))
     assert ended.returncode == 0, ended.stderr
     command = json.loads((tmp_path / "runs" / "mine" / "one" / "study.json").read_text())["command"]
-    assert shlex.split(command)[:4] == ["krogh", "run", "mine/one", "--plugin"]
-    again = started(*shlex.split(command)[1:])
+    asked = shlex.split(command)
+    assert asked[:4] == ["krogh", "run", "mine/one", "--plugin"]
+    again = started(*asked[1:])
     assert again.returncode == 0 and "4 trials" in again.stdout
     shown = started("show", "mine/one", "--plugin", str(file), "--json")
-    assert json.loads(shown.stdout)["title"] == "Mine"
+    assert json.loads(shown.stdout)["title"] == "Mine" and f"--plugin {file}" in json.loads(shown.stdout)["command"]
+    for command in ("judge", "replay"):
+        code, _, err = call(command, tmp_path / "runs")
+        assert code == 2 and err == f"krogh: mine/one is an experiment of a file of its own: add --plugin {file}\n"
+    page = started("report", str(tmp_path / "runs"), "--plugin", str(file))
+    text = re.sub("<[^>]*>", "", (tmp_path / "runs" / "index.html").read_text())
+    assert page.returncode == 0 and shlex.join(asked) in text
+
+
+def test_trials_of_krogh_run_have_a_page_and_nothing_to_judge(call, tmp_path):
+    import krogh
+
+    training = krogh.Training(stopping=krogh.Stopping(budget=20, validation=16))
+    krogh.run(krogh.Trial(krogh.Parity(n=6, k=1), krogh.Mlp(8), training), out=tmp_path / "runs" / "given")
+    code = call("report", tmp_path / "runs")[0]
+    page = (tmp_path / "runs" / "index.html").read_text()
+    assert code == 0 and "Trials given to krogh.run" in page and "<h3>Command</h3>" not in page
+    for command, words in (("judge", "nothing to judge"), ("replay", "given is no experiment")):
+        code, _, err = call(command, tmp_path / "runs")
+        assert code == 2 and words in err and err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -205,7 +226,7 @@ class Sleeper(krogh.Learner):
     '''Learns nothing, for a long time.'''
 
     def fit(self, x, y, seed):
-        print("asleep", flush=True)
+        print("asleep\\n", end="", flush=True)  # in one piece: learners train side by side
         time.sleep(600)
 
     def check(self, task):
@@ -255,3 +276,17 @@ def test_a_study_ends_soon_wherever_it_stands_and_can_be_resumed(tmp_path, sign)
     assert running.returncode == 130 and "can be resumed" in out and "Traceback" not in err
     assert time.monotonic() - begun < 20  # seconds on a free machine: three of grace
     assert json.loads((tmp_path / "runs" / "mine" / "slow" / "study.json").read_text())["status"] == "interrupted"
+
+
+def test_a_study_too_large_for_this_machine_has_its_own_exit_code_and_leaves_nothing(call, tmp_path):
+    code, out, err = call("run", "parity/histogram", "--scale", "smoke", "--set", "batch_size=1000000000")
+    assert code == printing.MEMORY == TooLarge.code and out == "" and not list(tmp_path.iterdir())
+    assert err.startswith("krogh: one trial alone does not fit") and err.count("\n") == 1
+    code, _, err = call("run", "parity/histogram", "--scale", "smoke", "--set", "batch_size=100000000000")
+    assert code == 2 and "batch_size=100000000000" in err and err.count("\n") == 1 and not list(tmp_path.iterdir())
+
+
+def test_a_device_that_is_not_here_is_refused_with_those_that_are(call, tmp_path, monkeypatch):
+    monkeypatch.setenv("KROGH_DEVICES", "")
+    code, out, err = call("run", "parity/histogram", "--scale", "smoke", "--devices", "99")
+    assert code == 2 and out == "" and "no device 99 here: there " in err and not list(tmp_path.iterdir())

@@ -10,7 +10,8 @@ import jax
 import pytest
 from rich.console import Console
 
-from krogh.cli import running, verifying
+from krogh.cli import verifying
+from krogh.lab.display import Display
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def clock(monkeypatch):
 def test_the_estimate_is_what_is_allowed_and_then_the_pace(clock):
     text = io.StringIO()
     head = {"experiment": "parity/x", "task": "parity", "model": "mlp"}
-    with running.Display(Console(file=text, soft_wrap=True), "verify") as display:
+    with Display(Console(file=text, soft_wrap=True), "verify") as display:
         pace = verifying.Pace(display, 4, 3, 30.0)
         assert pace.seconds_left() == 4 * 90
         pace.tell(head, "planning", now=True)

@@ -1,7 +1,6 @@
 """The same laws for every registered experiment: its scales, its trials, its claims, and what a study of it keeps.
 
-The studies are those of the smoke scale. Where `make smoke` has run they are read from its folder (KROGH_SMOKE);
-otherwise each is run when it is first asked for.
+The studies are those of the smoke scale (`conftest.py`).
 """
 
 from __future__ import annotations
@@ -9,45 +8,21 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
 import shutil
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from krogh.lab import Experiment, figures, judge_study, run_study
+from krogh.lab import Experiment, figures, judge_study
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, Claim, Claims, Threshold
 from krogh.lab.estimate import Estimate, exact
-from krogh.lab.experiment import SCALES, Tables
-from krogh.lab.study import _tables
-from krogh.registry import EXPERIMENTS, TASKS
+from krogh.lab.experiment import SCALES
+from krogh.registry import EXPERIMENTS, OWN_FILES, TASKS
 
-NAMES = [name for name in EXPERIMENTS if EXPERIMENTS[name].__module__.startswith("krogh.")]
-
-
-@pytest.fixture(scope="session")
-def smoke(tmp_path_factory) -> Any:
-    """The folder of an experiment's smoke study."""
-    ready = os.environ.get("KROGH_SMOKE")
-    out = Path(ready) if ready else tmp_path_factory.mktemp("smoke")
-
-    def folder(name: str) -> Path:
-        if not (out / name / "claims.json").exists():
-            assert not ready, f"{out} holds no smoke study of {name}"
-            run_study(EXPERIMENTS[name](), "smoke", out)
-        return out / name
-
-    return folder
-
-
-@pytest.fixture
-def tables(smoke) -> Any:
-    def read(name: str) -> Tables[Any]:
-        return Tables(EXPERIMENTS[name]().settings("smoke"), _tables(smoke(name)), "smoke")
-
-    return read
+OURS = [name for name in EXPERIMENTS if EXPERIMENTS[name].__module__.startswith("krogh.")]
+THEIRS = [name for name in EXPERIMENTS if EXPERIMENTS[name].__module__ in {file.stem for file in OWN_FILES}]
+NAMES = OURS + THEIRS
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -174,7 +149,7 @@ def test_figures_do_not_depend_on_the_readers_own_style(tables, smoke):
         assert list(EXPERIMENTS[name]().figures(tables(name)))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", OURS)
 def test_the_tasks_that_it_trains_on_name_it_among_what_shows_their_phenomena(name, tables):
     trials = tables(name)["trials"]
     for kind in set(trials["task"]) if len(trials) else ():

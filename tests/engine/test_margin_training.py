@@ -14,10 +14,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from krogh.engine import Trial, executor, lane, run, run_cohort, stack, sweep
+from krogh.engine import Trial, executor, lane, run_cohort, stack, sweep
 from krogh.engine.compiling import long_sums
 from krogh.engine.lane import Lane
 from krogh.engine.memory import Plan
+from krogh.lab.runs import run
 from krogh.models import PairNetwork, PowerNetwork
 from krogh.models.two_layer import sum_over_rows
 from krogh.probes import FourierPower, Margin, NeuronCounts, NeuronEfficiency, NeuronShares

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import krogh
-from krogh.engine import Usage, compiling, executor
+from krogh.engine import Usage, compiling, devices, executor, memory
 from krogh.engine.lane import CHUNK_SECONDS, Lane
 from krogh.engine.memory import CPU_SLOTS, GPU_BLOCK, GPU_BLOCKS, Plan, footprint, plan
+from krogh.errors import KroghError, TooLarge
 from krogh.experiments.chains.common import ChainSettings
 from krogh.values import replaced
 
@@ -212,3 +213,53 @@ def test_chunks_of_trials_that_run_their_whole_budget_go_by_the_clock(base):
         lane._plan_rounds(elapsed=CHUNK_SECONDS / 4)
         chunks[early] = lane._rounds / first
     assert chunks[True] < 1 < chunks[False]
+
+
+# --- what cannot fit at all ------------------------------------------------------------------------------------------
+
+
+ABSURD = {
+    "batch": ("training.regime.batch_size", 10**9),
+    "width": ("model.width", 10**9),
+    "wide beyond 32 bits": ("model.width", 10**11),
+    "inputs": ("task.n", 10**9),
+    "sample": ("training.regime", krogh.FullBatch(m=2**30)),
+}
+
+
+@pytest.mark.parametrize("path, value", ABSURD.values(), ids=ABSURD)
+def test_a_trial_larger_than_the_device_is_refused_before_anything_is_compiled(base, path, value, monkeypatch):
+    monkeypatch.setattr(memory, "memory_of", lambda device: 16 << 30)  # whatever this machine has
+    monkeypatch.setattr(compiling, "_compile", lambda *_: pytest.fail("compiled"))
+    trial = replaced(base, path, value)
+    with pytest.raises(TooLarge, match=r"alone does not fit: .* [PTG]iB and the device has 16\.0 GiB; make"):
+        krogh.run(trial)
+    with pytest.raises(TooLarge, match="does not fit"):
+        memory.require_room([base, trial], CPU)
+    memory.require_room([base], CPU)
+
+
+def test_a_batch_beyond_32_bits_is_no_batch(base):
+    for path in ("training.regime.batch_size", "training.stopping.validation"):
+        with pytest.raises(KroghError, match=r"must be an integer between 1 and 1073741824; got .*=100000000000"):
+            replaced(base, path, 10**11)
+
+
+def test_what_the_compiler_counts_is_refused_too(base, monkeypatch):
+    counted = SimpleNamespace(temp_size_in_bytes=3 << 30, argument_size_in_bytes=4 << 30)
+    monkeypatch.setattr(memory, "memory_of", lambda device: 3 << 30)
+    with pytest.raises(
+        TooLarge, match=r"by the compiler.s count its program takes 4\.0 GiB and the device has 3\.0 GiB"
+    ):
+        memory.require_compiled(SimpleNamespace(memory_analysis=lambda: counted), Plan(4, 1), CPU)
+    memory.require_compiled(SimpleNamespace(), Plan(4, 1), CPU)  # a kernel is not counted
+
+
+def test_a_container_has_the_memory_that_it_was_given(monkeypatch, tmp_path):
+    whole = devices.memory_of(CPU)
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(devices, "CONTAINER", limit)
+    for text, expected in (("1073741824\n", 1 << 30), ("max\n", None), ("", None)):
+        limit.write_text(text)
+        assert devices.memory_of(CPU) == (expected or whole)
+    assert memory.available(CPU) > 0

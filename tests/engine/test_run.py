@@ -73,6 +73,15 @@ def test_mixed_structures_come_in_the_order_given(base, cohort, table):
     assert rows["steps"][::2].to_list() == table["steps"][:3].to_list()
 
 
+def test_sweeps_trials_and_lists_of_them_in_any_nesting_keep_their_order(base, cohort, table):
+    narrow = replaced(base, "model.width", 4)
+    mixed = krogh.run([cohort[7], [krogh.sweep(base, seed=range(2)), (narrow, [cohort])], iter([cohort[8]])])
+    assert mixed["model.width"].to_list() == [8, 8, 8, 4, *[8] * 11]
+    order = [7, 0, 1, *range(10), 8]
+    assert mixed.filter(pl.col("model.width") == 8)["id"].to_list() == [table["id"][place] for place in order]
+    assert krogh.run([[], [[]]]).is_empty()
+
+
 def test_the_same_trial_twice_is_two_equal_rows(cohort):
     twice = krogh.run([cohort[3], cohort[3]])
     assert twice.shape[0] == 2 and twice[:1].equals(twice[1:])
@@ -108,8 +117,9 @@ def test_usage_adds_up_over_cohorts(cohort, table):
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (lambda base: krogh.run(["parity"]), "expected trials; got str"),
-        (lambda base: krogh.run([base, krogh.stack([base])[0]]), "expected trials; got Trials"),
+        (lambda base: krogh.run(["parity"]), "expected trials, sweeps, or lists of them; got str"),
+        (lambda base: krogh.run([base, {"seed": base}]), "expected trials, sweeps, or lists of them; got dict"),
+        (lambda base: krogh.run(3), "expected trials, sweeps, or lists of them; got int"),
         (lambda base: krogh.sweep(base, seed=3), r"several values for seed; got 3 \(try \[3\]\)"),
         (lambda base: krogh.sweep(base, model__width=4), "several values for model__width; got 4"),
         (lambda base: krogh.sweep(base, training__loss="hinge"), "several values for training__loss"),

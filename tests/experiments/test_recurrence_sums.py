@@ -12,13 +12,13 @@ from planted import verdicts
 
 from krogh.errors import KroghError
 from krogh.experiments.recurrence import agnostic, counting, kernel, positions, token_sums
-from krogh.experiments.recurrence.common import SumSettings, losses, medians, ratio, target, variance_of
 from krogh.experiments.recurrence.kernel import against_kernel
+from krogh.experiments.recurrence.sums import SumSettings, losses, medians, ratio, target, variance_of
 from krogh.lab import Network, Tables
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.models.elman import ElmanRnn
 from krogh.registry import EXPERIMENTS
-from krogh.tasks.token_sums import LetterCount, LetterPositions
+from krogh.tasks.letters import LetterCount, LetterPositions
 from krogh.training import Resampled
 
 SEEDS = 8
@@ -195,7 +195,7 @@ class Exact(ElmanRnn):
 
 @pytest.mark.parametrize(("error", "exact", "letters"), [(0.4, 1.0, 1.0), (0.6, 0.0, 1.0), (1.2, 0.0, 0.0)])
 def test_counting_rounds_differences_and_letters(error, exact, letters):
-    from krogh.experiments.recurrence.common import trial_of
+    from krogh.experiments.recurrence.sums import trial_of
 
     settings = counting.Settings(length=6, width=4, budget=10, looks=1)
     trial = trial_of(settings, LetterCount(length=6), 4, 0, validation="exact")
@@ -259,7 +259,7 @@ def test_a_network_is_close_to_its_kernel_or_not():
 
 def test_a_network_that_has_not_moved_is_compared_on_the_sample_of_its_trial():
     """With a huge ridge the kernel says what the network says before training."""
-    from krogh.experiments.recurrence.common import trial_of
+    from krogh.experiments.recurrence.sums import trial_of
 
     settings = kernel.Settings(width=8, samples=12, budget=10, looks=1, validation=40, ridges=(1e9,))
     task = target(settings, 0, eps_x=1.0, labels="last")

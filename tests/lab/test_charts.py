@@ -116,10 +116,12 @@ def test_labels_stand_at_the_end_in_a_legend_or_nowhere(draw):
     assert found == {"end": (["word"], None), "legend": ([], ["word"]), "": ([], None)}
 
 
-def test_the_label_of_a_curve_that_was_never_reached_does_not_stand_anywhere():
+def test_the_label_of_a_curve_that_was_never_reached_stands_beside_its_triangle():
     made = chart()
     made.panel().band([1, 2], [1, 1], [math.inf] * 2, [math.inf] * 2, "never")
-    assert texts(made.panels[0].ax) == []
+    made[0].band([1, 2], [1, 1], [math.nan] * 2, [1, 1], "not measured")
+    (label,) = made.panels[0].ax.texts
+    assert label.get_text() == "never" and label.xy == (2, 0.985)
 
 
 def test_dots_have_a_legend_and_a_legend_that_was_placed_is_not_placed_again():

@@ -140,3 +140,81 @@ def test_logarithmic_labels_are_readable() -> None:
     assert ticks == ["32", "64", "$2^{20}$"]
     with pytest.raises(KroghError, match="axis='z'"):
         figures.log_axis_labels(ax, "z")  # type: ignore[arg-type]
+
+
+def written(fig) -> list[str]:
+    from matplotlib.text import Text
+
+    return [text.get_text() for text in fig.findobj(Text) if text.get_text()]
+
+
+def test_words_are_set_when_a_figure_is_saved_and_data_stay_plain(tmp_path: Path) -> None:
+    fig, ax = figures.new_figure("S_3: γ* grows")
+    ax.plot([1, 2], label="Q8")
+    ax.set(xlabel="input bits n", ylabel="t_c (steps)")
+    ax.set_yticks([1.0, 1.5], ["D_4", "verbatim"])
+    ax.set_xticks([0.0, 1.0], ["Z_3", "a*b"], parse_math=False)
+    ax.text(0.5, 1.5, "x_1", parse_math=False)
+    figures.source_note(fig, "paper, Figure A_1")
+    figures.legend(ax)
+    figures.save(fig, tmp_path, "set")
+    words = written(fig)
+    assert "$t_{c}$ (steps)" in words and "$Q_{8}$" in words and "input bits $n$" in words
+    assert r"$\mathbfit{S}_{\mathbf{3}}$: $\boldsymbol{\gamma}^{*}$ grows" in words
+    assert ax.yaxis.get_major_formatter()(1.0, 0) == "$D_{4}$" and ax.xaxis.get_major_formatter()(0.0, 0) == "Z_3"
+    assert "x_1" in words and "Source: paper, Figure A_1" in words, "what is not to be set is not"
+    figures.save(fig, tmp_path, "again")
+    assert (tmp_path / "set.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()
+
+
+def test_a_plain_figure_has_neither_headline_nor_source(tmp_path: Path) -> None:
+    def drawn(headline: str = "A claim"):
+        fig, ax = figures.new_figure(headline)
+        ax.plot([1, 2, 3])
+        ax.set_xlabel("n")
+        return fig, ax
+
+    fig, ax = drawn()
+    figures.source_note(fig, "somewhere")
+    figures.source_note(ax, "else")
+    figures.save(fig, tmp_path, "plain", plain=True)
+    assert not fig.get_suptitle() and not any("somewhere" in words or "else" in words for words in written(fig))
+    bare, _ = drawn("")
+    figures.save(bare, tmp_path, "bare")
+    assert (tmp_path / "plain.svg").read_bytes() == (tmp_path / "bare.svg").read_bytes(), "and no room is left for them"
+
+
+@pytest.mark.parametrize(("look", "framed"), [({"marker": "o", "linestyle": "none"}, True), ({"marker": "o"}, False)])
+def test_a_legend_that_could_be_data_has_a_frame(look: dict[str, str], framed: bool) -> None:
+    _, ax = figures.new_figure()
+    ax.plot([1, 2], label="trained", **look)
+    figures.legend(ax)
+    assert ax.get_legend().get_frame_on() is framed
+
+
+def test_a_curve_that_was_never_reached_has_its_name_at_the_edge() -> None:
+    _, ax = figures.new_figure()
+    label = figures.edge_label(ax, 3.0, "never", color=figures.BLUE)
+    assert label.xy == (3.0, 0.985) and label.get_color() == figures.BLUE
+
+
+def test_keys_and_lone_marks_are_found() -> None:
+    import keys
+
+    fig, ax = figures.new_figure()
+    ax.plot([1, 2], color=figures.BLUE)
+    assert not keys.unexplained(fig), "the only colour needs no key"
+    ax.plot([2, 1], color=figures.VERMILLION)
+    assert keys.unexplained(fig) == ["axes 0: #0072b2", "axes 0: #d55e00"]
+    figures.direct_label(ax, 1, 2, "ours", color=figures.BLUE)
+    assert keys.unexplained(fig) == ["axes 0: #d55e00"]
+    ax.plot([], [], "o", color=figures.VERMILLION, label="theirs")
+    ax.legend(frameon=False)
+    assert not keys.unexplained(fig) and keys.lone_marks(fig)
+    figures.legend(ax)
+    assert not keys.lone_marks(fig)
+    fig, ax = figures.new_figure()
+    image = ax.pcolormesh(np.eye(3))
+    assert keys.unexplained(fig) == ["axes 0: a map"]
+    fig.colorbar(image, ax=ax)
+    assert not keys.unexplained(fig)

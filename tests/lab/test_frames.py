@@ -173,7 +173,10 @@ def without(folder, tmp_path):
 def test_a_study_without_snapshots_says_what_to_do(without, tmp_path, monkeypatch):
     with pytest.raises(KroghError, match="its weights were removed"):
         write_frames(without(snapshots=3, seeds=2))
-    with pytest.raises(KroghError, match=r"keeps no snapshots.*krogh run test/little --scale smoke --set snapshots=50"):
+    with pytest.raises(
+        KroghError,
+        match=r"keeps no snapshots.*krogh run test/little --plugin \S+test_frames\.py --scale smoke --set snapshots=50",
+    ):
         write_frames(without(snapshots=0, seeds=2))
     with pytest.raises(KroghError, match="holds no study"):
         write_frames(tmp_path)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 
+import jax.numpy as jnp
 import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from safetensors import safe_open
 
 import krogh
 from krogh.errors import KroghError
@@ -51,6 +53,35 @@ def test_weights_are_those_of_the_trial_and_become_tensors(with_weights):
     assert all(torch.equal(tensors[name], torch.from_numpy(found[name])) for name in found)
 
 
+def test_weights_say_what_they_are(with_weights, tmp_path):
+    study = open_study(with_weights.folder)
+    row = study.table.row(1, named=True)
+    found = study.weights(row["id"])
+    assert found.trial == row and found.step == row["steps"]
+    assert "W [width, n]" in found.description
+    about = found.about()["parameters"]
+    assert about["W"] == {"shape": [8, 8], "dtype": "float32"} and set(about) == set(found)
+    path = found.save(tmp_path / "one.safetensors")
+    with safe_open(path, framework="numpy") as file:
+        assert json.loads(file.metadata()["krogh"])["trial"]["seed"] == row["seed"]
+        assert all(np.array_equal(file.get_tensor(name), array) for name, array in found.items())
+
+
+def test_a_state_dictionary_computes_what_the_model_computes(with_weights):
+    """Orientation: `W` is [outputs, inputs], as in a layer of PyTorch."""
+    torch = pytest.importorskip("torch")
+    study = open_study(with_weights.folder)
+    found = study.weights(study.table["id"][0])
+    state, x = found.torch(), np.sign(np.random.default_rng(0).normal(size=(5, 8))).astype(np.float32)
+    layer = torch.nn.Linear(8, 8)
+    layer.load_state_dict({"weight": state["W"], "bias": state["b"]})
+    theirs = torch.relu(layer(torch.from_numpy(x))) @ state["u"]
+    ours = krogh.Mlp(8).predict({name: jnp.asarray(array) for name, array in found.items()}, jnp.asarray(x))
+    assert np.allclose(theirs.detach().numpy(), ours, atol=1e-5)
+    state["W"].zero_()
+    assert found["W"].any(), "a state dictionary has memory of its own"
+
+
 def test_curves_are_one_row_per_trial_and_look(tmp_path, reference):
     table = (
         open_study(reference.folder)
@@ -61,6 +92,9 @@ def test_curves_are_one_row_per_trial_and_look(tmp_path, reference):
     )
     shutil.copytree(reference.folder, tmp_path / "copy")
     table.write_parquet(tmp_path / "copy" / "trials.parquet")
+    about = json.loads((tmp_path / "copy" / "study.json").read_text())
+    del about["digests"]  # of a study from before there were any
+    (tmp_path / "copy" / "study.json").write_text(json.dumps(about))
     tidy = open_study(tmp_path / "copy").curves("model.width")
     assert tidy.columns == ["id", "seed", "model.width", "step", "gap"]
     assert tidy["step"].to_list() == [0, 10, 20, 0, 10] and tidy["gap"].to_list() == [1.0, 2.0, 3.0, 4.0, 5.0]
@@ -80,7 +114,7 @@ def test_what_is_not_there_or_damaged_is_one_clear_error(tmp_path, reference):
     study = open_study(copy)
     with pytest.raises(KroghError, match="keeps no weights"):
         study.weights(1)
-    with pytest.raises(KroghError, match="has no curves"):
+    with pytest.raises(KroghError, match="no curves"):
         study.curves()
     with pytest.raises(KroghError, match="no measured table 'x'"):
         study.measures["x"]

@@ -13,7 +13,7 @@ from polars.testing import assert_frame_equal
 
 import krogh
 from krogh.engine import Trial, sweep
-from krogh.engine.lane import Finished, Lane
+from krogh.engine.lane import Lane
 from krogh.lab import run_study, training
 from krogh.lab.frontier import Rule
 from krogh.lab.search import Dispatcher, Problem, Search
@@ -122,12 +122,15 @@ def test_the_search_was_told_what_the_records_say(adaptive, whole, everything):
 
 
 def test_the_device_is_kept_busy(whole):
-    """As many in flight as there are slots, until the search has nothing more to ask."""
+    """As many in flight as there are slots, but for moments, until the search has nothing more to ask.
+
+    Lanes report in whatever order they end, and a problem may have to wait for an answer before it asks again.
+    """
     search, _, shown = whole
     assert max(search.flying) == WIDTH and search.flying[-1] == 0
     full = [place for place, flying in enumerate(search.flying) if flying == WIDTH]
-    assert full == list(range(len(full))) and len(full) > len(search.flying) / 2
-    tail = search.flying[len(full) :]
+    assert len(full) >= 0.9 * (full[-1] + 1) and len(full) > len(search.flying) / 2
+    tail = search.flying[full[-1] + 1 :]
     assert tail == sorted(tail, reverse=True)
     done = [number for number, _ in shown]
     assert done == sorted(done) and all(number <= total for number, total in shown)
@@ -222,12 +225,6 @@ def test_records_do_not_wait_for_the_next_of_their_own_cohort(tiny, tmp_path, mo
 # --- between positions and cohorts ---------------------------------------------------------------------------
 
 
-def finished(positions, success) -> Finished:
-    nothing = np.zeros(len(positions))
-    status = np.where(success, 1, 2)
-    return Finished(np.asarray(positions), status, nothing, nothing, nothing, nothing, nothing)
-
-
 def test_positions_find_their_cohorts_and_nothing_waits_in_the_end(tiny):
     """Cohorts of unequal length; a made-up rule decides. Each is handed out in its own cohort, once."""
     training = Training(stopping=Stopping(budget=10))
@@ -246,7 +243,7 @@ def test_positions_find_their_cohorts_and_nothing_waits_in_the_end(tiny):
             assert not seen & set(positions.tolist())
             seen |= set(positions.tolist())
             if len(taken):
-                dispatcher.report(place, finished(taken, positions % 3 > 0))
+                dispatcher.report(place, taken, positions % 3 > 0)
     assert all(waiting.closed for waiting in dispatcher.waiting)
     assert search.over() and 4 <= len(seen) == search.trials <= 12
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import threading
+import time
 
 import numpy as np
 import polars as pl
@@ -11,9 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from krogh import files
+from krogh.engine.lane import Finished
 from krogh.errors import KroghError
 from krogh.files import RECORDS_SCHEMA, write_atomically, write_json
 from krogh.lab import store as stores
+from krogh.lab import training
 from krogh.lab.store import META, Store
 
 IDS = np.random.default_rng(0).integers(0, 2**63, 60, dtype=np.uint64) * 2 + 1
@@ -156,6 +161,7 @@ def test_no_temporary_file_is_left_when_writing_succeeds(filled, tmp_path, conte
 @pytest.mark.parametrize("obstacle", [OSError("disk full"), KeyboardInterrupt()])
 def test_when_writing_fails_the_old_file_is_whole_and_nothing_else_is_left(filled, obstacle, monkeypatch, contents):
     write_json(filled.folder / "study.json", {"a": 1})
+    filled.add_part("bb", records([5]))
     before = contents(filled.folder)
 
     def fail(_):
@@ -255,3 +261,222 @@ def test_other_files_beside_the_records_are_left_alone(filled):
     (filled.folder / ".aa.parquet.123.tmp").write_bytes(b"half")
     filled.check()
     assert len(filled.ids()) == 60
+
+
+# --- very many cohorts ----------------------------------------------------------------------------------------------
+
+
+def test_small_files_of_many_cohorts_become_one(store, monkeypatch, contents):
+    monkeypatch.setattr(stores, "MOST_SMALL", 4)
+    for place in range(3):
+        store.add_ended([(f"{place:02x}", records([place], curve=1.0))])
+    store.add_part("aa", records([40]))  # under way
+    assert len(store.files()) == 4
+    for place in range(3, 9):
+        store.add_ended([(f"{place:02x}", records([place]))])
+    assert len([path for path in store.files() if path.name.startswith("packed-")]) == 1
+    assert len(store.files()) < 9 and store.in_parts() == {"aa"}
+    store.check()
+    assert set(store.ids()) == set(IDS[[*range(9), 40]])
+    assert store.scan(IDS[:9]).collect()["steps"].to_list() == [10 * place for place in range(9)]
+    store.add_part("00", records([0, 50]))  # a cohort of a pack that goes on
+    store.merge("00")
+    assert store.scan(IDS[[0, 50]]).collect()["steps"].to_list() == [0, 500]
+    assert not [name for name in contents(store.folder) if "tmp" in name]
+
+
+def test_cohorts_that_end_together_share_a_file(store):
+    store.add_ended([])
+    assert store.files() == []
+    store.add_ended([("aa", records([3, 1])), ("bb", records([0], extra=2))])
+    (together,) = store.files()
+    assert together.name.startswith("packed-") and pl.read_parquet(together)["order"].to_list() == [0, 1, 3]
+    store.add_ended([("cc", records([7]))])
+    assert [path.name[:3] for path in store.files()] == ["cc-", "pac"]
+    store.check()
+
+
+def test_a_single_part_becomes_the_whole_file_as_it_is(store):
+    store.add_part("aa", records([5, 2, 5]))
+    (part,) = store.files()
+    content = part.read_bytes()
+    store.merge("aa")
+    (whole,) = store.files()
+    assert whole.read_bytes() == content and ".part" not in whole.name
+    assert pl.read_parquet(whole)["order"].to_list() == [2, 5]
+    store.check()
+
+
+@given(st.lists(st.lists(st.integers(0, 12), max_size=6), max_size=6), st.sets(st.integers(0, 12)))
+def test_what_is_missing_is_what_one_would_count_by_hand(cohorts, present):
+    seen, expected = set(present), []
+    for cohort in cohorts:
+        own = []
+        for place, identity in enumerate(cohort):
+            if identity not in seen:
+                own.append(place)
+                seen.add(identity)
+        expected.append(own)
+    ids = [np.array(cohort, np.uint64) for cohort in cohorts]
+    found = training._missing(ids, np.array(sorted(present), np.uint64))
+    assert [one.tolist() for one in found] == expected
+
+
+class Written:
+    """A store that notes what is written, and when."""
+
+    def __init__(self):
+        self.calls = []
+
+    def add_ended(self, tables):
+        if tables:
+            self.calls.append([key for key, _ in tables])
+
+    def has_parts(self, key):
+        return f"part of {key}" in self.calls
+
+    def add_part(self, key, table):
+        self.calls.append(f"part of {key}")
+
+    def merge(self, key):
+        self.calls.append(f"whole {key}")
+
+
+class Held:
+    """As much of a cohort's writer as a log needs."""
+
+    def __init__(self, key, store):
+        self.key, self._store, self.due, self._rows = key, store, False, None
+
+    def add(self, finished):
+        self._rows = records([finished])
+
+    def table(self):
+        return self._rows
+
+    def clear(self):
+        self._rows = None
+
+    def flush(self):
+        if self.table() is not None:
+            self._store.add_part(self.key, None)
+        self.clear()
+
+    def merge(self):
+        self._store.merge(self.key)
+
+
+def log_of(store, number, monkeypatch, merging=True) -> tuple[training._Log, list[Held]]:
+    writers = [Held(f"{place}", store) for place in range(number)]
+    monkeypatch.setattr(training, "_record_writers", lambda *_: writers)
+    work = training.Work([], [], store, None, None, spend=lambda: spent.append(len(store.calls)))
+    return training._Log(work, merging=merging), writers
+
+
+spent: list[int] = []
+"""How many writes there had been whenever costs were written."""
+
+
+def test_a_cohort_is_written_when_it_ends_and_those_of_a_moment_together(monkeypatch):
+    monkeypatch.setattr(training, "MOMENT_SECONDS", 0.5)
+    store = Written()
+    log, writers = log_of(store, 6, monkeypatch)
+    for place in (0, 1, 2):
+        log.add(place, place)
+        log.close(place)
+    assert store.calls == [["0"]]  # the first at once
+    deadline = time.monotonic() + 20
+    with log.watched():
+        while len(store.calls) < 2 and time.monotonic() < deadline:  # nothing comes any more, and they are written
+            time.sleep(0.02)
+    assert store.calls == [["0"], ["1", "2"]] and spent[-1] == 2, "with what they cost"
+    log.add(4, 4)
+    with log.watched():  # a record that stays the last one for a long time
+        writers[4].due = True
+        while len(store.calls) < 3 and time.monotonic() < deadline:
+            time.sleep(0.02)
+    assert store.calls.pop() == "part of 4" and spent[-1] == 3
+    writers[3].due = True
+    log.add(3, 3)
+    log.close(3)  # of which a part is there
+    log.close(5)  # nothing came in
+    assert store.calls[2:] == ["part of 3", "whole 3"]
+    log.add(5, 5)
+    log.flush()
+    assert store.calls[-1] == "part of 5"
+    helper, _ = log_of(store := Written(), 2, monkeypatch, merging=False)  # a process that does not lead
+    helper.add(0, 0)
+    helper.close(0)
+    assert store.calls == ["part of 0"]
+
+
+def test_a_full_disk_is_met_by_whoever_writes_next(monkeypatch):
+    monkeypatch.setattr(training, "MOMENT_SECONDS", 0.05)
+    store, failed = Written(), threading.Event()
+    log, _ = log_of(store, 2, monkeypatch)
+    log.add(0, 0)
+    log.close(0)
+    written = store.add_ended
+
+    def full(tables):
+        failed.set()
+        raise OSError(28, "No space left on device")
+
+    store.add_ended = full
+    with log.watched():
+        log.add(1, 1)
+        with contextlib.suppress(OSError):
+            log.close(1)
+        assert failed.wait(20)
+    with pytest.raises(OSError, match="No space"):
+        log.flush()
+    store.add_ended = written
+    log.flush()
+    assert store.calls == [["0"], ["1"]]
+
+
+def test_a_file_that_another_process_merges_away_while_it_is_looked_for_is_read_where_it_went(filled, monkeypatch):
+    everything = filled.ids()
+    filled.add_part("bb", records([3]))
+    listed, merged = Store.files, []
+
+    def files(self):
+        found = listed(self)
+        if not merged:
+            merged.append(filled.merge("bb"))
+        return found
+
+    monkeypatch.setattr(Store, "files", files)
+    assert filled.ids().tolist() == everything.tolist() and merged
+    merged.clear()
+    filled.add_part("bb", records([4]))
+    filled.check()
+    assert merged
+
+
+def test_records_whose_writing_was_interrupted_are_written_again(tiny, tmp_path, monkeypatch):
+    (cohort,) = tiny.Tiny().trials(tiny.Settings(widths=(8,), seeds=2))
+    store = Store(tmp_path / "cohorts")
+    writer = training._RecordWriter(cohort, cohort.ids(), 0, store, None)
+    nothing = np.zeros(2)
+    writer.add(Finished(np.arange(2), np.array([1, 2]), nothing, nothing, nothing, nothing, nothing))
+    add_part = store.add_part
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(store, "add_part", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        writer.flush()
+    monkeypatch.setattr(store, "add_part", add_part)
+    writer.flush()
+    writer.flush()
+    assert sorted(store.ids()) == sorted(cohort.ids()) and len(store.files()) == 1
+
+
+def test_a_link_to_nothing_is_named(filled, tmp_path):
+    (filled.folder / "cc-00.parquet").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(KroghError, match=r"cc-00\.parquet is damaged"):
+        filled.check()
+    with pytest.raises(KroghError, match=r"cc-00\.parquet is a link to nothing; remove it"):
+        filled.ids()

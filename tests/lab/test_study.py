@@ -18,9 +18,11 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from krogh.engine import sweep
+from krogh.engine.lane import Waiting
 from krogh.errors import KroghError
-from krogh.files import STUDY_SCHEMA, lock
+from krogh.files import STUDY_SCHEMA
 from krogh.lab import Results, run_study, study, training
+from krogh.lab.members import joined
 from krogh.lab.store import Store
 from krogh.lab.study import judge_study, plan_study
 from krogh.lab.weights import WeightsFolder, write_weights
@@ -42,7 +44,8 @@ def trained(monkeypatch) -> list[np.ndarray]:
     engine = training.run_cohorts
 
     def counted(cohorts, positions, **options):
-        asked.extend(cohort.ids()[own] for cohort, own in zip(cohorts, positions, strict=True))
+        wanted = [own.waiting() if isinstance(own, Waiting) else own for own in positions]
+        asked.extend(cohort.ids()[own] for cohort, own in zip(cohorts, wanted, strict=True))
         return engine(cohorts, positions, **options)
 
     monkeypatch.setattr(training, "run_cohorts", counted)
@@ -92,7 +95,7 @@ def test_the_report_reads_what_the_study_wrote(reference, tiny, tmp_path):
 
 def test_the_folder_holds_what_the_documentation_says_and_no_more(reference):
     names = {path.name for path in reference.folder.iterdir()}
-    assert names == {"study.json", "claims.json", "trials.parquet", "measures", "figures", "cohorts"}
+    assert names == {"study.json", "claims.json", "trials.parquet", "measures", "figures", "cohorts", "costs"}
     assert len(list((reference.folder / "cohorts").iterdir())) == 2
 
 
@@ -402,7 +405,7 @@ def test_a_file_system_that_says_no_when_asked_to_write(tiny, tmp_path, contents
     [
         (b"", "damaged"),
         (b"{", "damaged"),
-        (b"[]", "schema None"),
+        (b"[]", "is damaged"),
         (b"[1]", "damaged"),
         (b"3", "damaged"),
         (b"\xff\xfe\x00", "damaged"),
@@ -532,12 +535,14 @@ def test_peak_memory_per_trial_is_a_few_kilobytes(tmp_path):
     assert (many - few) / 18_000 < 5_000
 
 
-def test_a_second_process_is_kept_out(tiny, tmp_path):
-    folder = tmp_path / "out" / tiny.Tiny.name
-    folder.mkdir(parents=True)
-    with lock(folder), pytest.raises(KroghError, match="is being written by another process"):
-        run_study(tiny.Tiny(), "smoke", tmp_path / "out")
-    assert not list(folder.iterdir())
+def test_nobody_judges_while_another_process_writes(tiny, copied, monkeypatch):
+    monkeypatch.setitem(study.EXPERIMENTS._things, "tiny/parity", tiny.Tiny)
+    folder = copied / tiny.Tiny.name
+    with joined(folder) as other:
+        assert other.leads()
+        with pytest.raises(KroghError, match="is being written by another process"):
+            judge_study(folder)
+    assert judge_study(folder).status == "complete" and not (folder / ".members").exists()
 
 
 def test_running_again_elsewhere_does_not_relabel_where_results_come_from(tiny, copied):
@@ -611,3 +616,85 @@ def test_trials_of_an_edited_task_are_not_reused_in_silence(own, tmp_path, monke
     again = run_study(experiment, "smoke", out, stale="retrain")
     assert sum(len(ids) for ids in asked) == 8 and again.summary["engine"]["trials"] == 4
     assert run_study(experiment, "smoke", out).status == "complete"
+
+
+# --- files that are known, and figures for a paper -------------------------------------------------------------------
+
+
+@pytest.fixture
+def copy(tiny, reference, tmp_path, monkeypatch):
+    """A finished study whose experiment is known."""
+    monkeypatch.setitem(study.EXPERIMENTS._things, "tiny/parity", tiny.Tiny)
+    return Path(shutil.copytree(reference.folder, tmp_path / "copy"))
+
+
+def test_a_study_knows_what_it_wrote_and_judging_again_knows_it_too(copy):
+    known = json.loads((copy / "study.json").read_text())["digests"]
+    written = {str(path.relative_to(copy)) for path in copy.rglob("*") if path.is_file()}
+    assert set(known) == {name for name in written if not name.startswith(("cohorts", "study.json", "costs", "."))}
+    assert judge_study(copy).summary["digests"] == known, "the same tables, the same bytes"
+
+
+def test_a_table_that_is_not_what_was_written_is_not_judged(reference, copy):
+    for path in (copy / "trials.parquet", *(copy / "measures").glob("*.parquet")):
+        kept = path.read_bytes()
+        path.write_bytes(kept[:-8] + bytes([kept[-8] ^ 4]) + kept[-7:])
+        with pytest.raises(KroghError, match=f"{path.name} is damaged: it is not what the study wrote; run the study"):
+            judge_study(copy)
+        path.write_bytes(kept)
+    (copy / "claims.json").write_text("{}")
+    assert judge_study(copy).claims == reference.claims, "what judging writes, it may find in any state"
+
+
+def test_running_again_restores_what_was_damaged(tiny, tmp_path):
+    first = run_study(tiny.Tiny(), "smoke", tmp_path)
+    known = first.summary["digests"]
+    for name in known:
+        path = first.folder / name
+        path.write_bytes(path.read_bytes()[:-3])
+    again = run_study(tiny.Tiny(), "smoke", tmp_path)
+    assert again.summary["digests"].keys() == known.keys()
+    assert write_report(again.folder).is_file() and again.claims == first.claims
+
+
+def test_plain_figures_stay_plain_until_told_otherwise(reference, copy):
+    svg = copy / reference.summary["figures"][0]["svg"]
+    with_headline = svg.read_bytes()
+    judge_study(copy, plain=True)
+    plain = svg.read_bytes()
+    assert plain != with_headline and json.loads((copy / "study.json").read_text())["plain"] is True
+    judge_study(copy)
+    assert svg.read_bytes() == plain
+    judge_study(copy, plain=False)
+    assert svg.read_bytes() == with_headline
+
+
+def test_a_study_may_be_run_plain_and_says_so(tiny, tmp_path):
+    planned = plan_study(tiny.Tiny(), "smoke", tmp_path, plain=True)
+    assert planned.head["plain"] is True and planned.head["command"].endswith(" --plain")
+    assert "plain" not in plan_study(tiny.Tiny(), "smoke", tmp_path).head
+
+
+def test_a_table_of_many_cohorts_is_that_of_few(tiny, tmp_path, monkeypatch):
+    """Put together in one go, or by way of files."""
+    cohorts = tiny.Tiny().trials(tiny.Settings(widths=(8, 9, 10, 11, 12), seeds=4))
+    ids = [cohort.ids() for cohort in cohorts]
+    known = np.concatenate(ids)[[3, 0, 9, 8, 17, 19]]  # a search leaves some out
+    records = pl.DataFrame({"id": known, "steps": np.arange(6)})
+    study.write_table(tmp_path / "few.parquet", cohorts, ids, records, {})
+    monkeypatch.setattr(study, "AT_ONCE", 2)
+    study.write_table(tmp_path / "many.parquet", cohorts, ids, records, {})
+    few, many = (pl.read_parquet(tmp_path / f"{name}.parquet") for name in ("few", "many"))
+    assert_frame_equal(few, many)
+    assert few["steps"].to_list() == [1, 0, 3, 2, 4, 5] and few["seed"].to_list() == [0, 3, 0, 1, 1, 3]
+    assert few["model.width"].to_list() == [8, 8, 10, 10, 12, 12]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["few.parquet", "many.parquet"]
+
+
+def test_a_study_whose_folder_is_a_link_is_neither_judged_nor_run(tiny, copy, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    shutil.rmtree(copy / "figures")
+    (copy / "figures").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(KroghError, match="figures leads out of the study's folder by a link"):
+        judge_study(copy)
+    assert not list((tmp_path / "elsewhere").iterdir())

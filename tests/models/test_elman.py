@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from support import in_double, random_params
 
-from krogh.engine import Given, Trial, Weights, run
+from krogh.engine import Given, Trial, Weights
 from krogh.engine.inheriting import identity_of
 from krogh.errors import KroghError
+from krogh.lab.runs import run
 from krogh.models.elman import ElmanRnn, elman_states
 from krogh.tasks import Parity
 from krogh.tasks.token_regression import TokenRegression

@@ -193,7 +193,7 @@ def test_what_is_refused():
     with pytest.raises(KroghError, match=r"words up to length 22 are listed for this network; got length=23"):
         compiled.check(length=23)
     wide = from_table([[0] * 26] * 800, [0], map(chr, range(97, 123)))
-    with pytest.raises(KroghError, match="800 states and 26 symbols needs 20,801 units; at most 20,000 are compiled"):
+    with pytest.raises(KroghError, match="800 states and 26 symbols has 20,801 units; at most 20,000 are allowed"):
         compile_automaton(wide)
 
 

@@ -22,9 +22,10 @@ from krogh.networks.circuits import (
     gate_layers,
     gate_values,
 )
-from krogh.networks.relu import Affine, circuit_output, dense_parameters
+from krogh.networks.relu import Affine, WrittenLayers, circuit_output, dense_parameters
 from krogh.programs import circuits
 from krogh.programs.circuits.circuit import FALSE, TRUE, Circuit, Gate, all_inputs
+from krogh.programs.circuits.generators import CircuitBuilder
 from krogh.programs.circuits.layers import Layer, LayeredCircuit, layered
 
 quiet = settings(database=None, deadline=None, max_examples=30)
@@ -356,15 +357,62 @@ def test_a_hundred_thousand_gates_take_less_than_a_minute():
 def test_a_check_keeps_no_layer_but_the_last(monkeypatch):
     """Memory is that of a few layers, however many there are; it was that of all of them."""
     monkeypatch.setattr("krogh.programs.circuits.circuit.WORDS_AT_ONCE", 1 << 14)  # the oracle keeps all gates
+    monkeypatch.setattr("krogh.programs.circuits.circuit.MOST_WORDS", 1 << 14)
     peaks = []
-    for depth in (40, 400):
+    for depth in (20, 200):
         compiled = compile_circuit(chain_of_gates(depth))
         compiled.check(64)  # what is found once is found here
         tracemalloc.start()
-        assert compiled.check(20_000).holds
+        assert compiled.check(10_000).holds
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.5 * peaks[0]
+
+
+@pytest.mark.parametrize("correction", [True, False])
+def test_weights_that_are_written_when_they_are_read(monkeypatch, correction):
+    """Where there are too many to keep, they are the same, and so is all that is said of them."""
+    circuit = circuits.random_circuit(6, 9, 12, 1)
+    kept = compile_circuit(circuit, correction=correction, depth=60)
+    monkeypatch.setattr("krogh.networks.circuits.MOST_WRITTEN", 10)
+    written = compile_circuit(circuit, correction=correction)
+    assert isinstance(written.network.layers, WrittenLayers)
+    for one, other in zip(
+        compile_circuit(circuit, correction=correction, depth=60).network.layers, kept.network.layers, strict=True
+    ):
+        assert (one.weight != other.weight).nnz == 0 and np.array_equal(one.bias, other.bias)
+    assert written.proved and written.check() == kept.check()
+    bits = all_inputs(6)
+    assert np.array_equal(written.network.run(bits), kept.network.run(bits))
+    monkeypatch.undo()
+    assert written.size == compile_circuit(circuit, correction=correction).size
+
+
+def test_a_deep_circuit_takes_a_few_bytes_for_each_gate(monkeypatch):
+    """Most gates of a deep circuit hand signals on: 100 inputs through 200 layers are 20,000 gates."""
+    builder = CircuitBuilder("deep", [f"x{place}" for place in range(100)])
+    node = 0
+    for place in range(200):
+        node = builder.gate(Gate.AND if place % 3 else Gate.OR, node, builder.inputs[-1 - place % 99])
+    outputs = [node, *builder.inputs]
+    deep = builder.circuit(outputs, [f"y{place}" for place in range(len(outputs))])
+    peaks = []
+    for kept in (1000, 1 << 20):
+        monkeypatch.setattr("krogh.networks.circuits.MOST_WRITTEN", kept)
+        tracemalloc.start()
+        compiled = compile_circuit(deep)
+        assert compiled.proved and compiled.network.run(np.ones((1, 100))).shape == (1, 101)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert compiled.circuit.gates > 20_000 and 3 * peaks[0] < peaks[1]
+
+
+def test_the_last_layer_of_random_circuits_alone():
+    random = np.random.default_rng(0)
+    for seed in range(10):
+        circuit = circuits.random_circuit(5, 7, 6, seed)
+        bits = random.integers(0, 2, (20, 5)).astype(bool)
+        assert np.array_equal(circuit.last(bits.T), circuit.values(bits)[-1].T)
 
 
 def test_random_inputs_of_very_many_bits_are_fewer(monkeypatch):

@@ -165,5 +165,5 @@ def test_what_is_refused():
         compile_counting(PARITY, 0)
     wide = from_table([[0] * 26], [0], map(chr, range(97, 123)))
     assert asymmetry(wide, 30) is None
-    with pytest.raises(KroghError, match="vectors of counts; at most 100,000 are listed"):
+    with pytest.raises(KroghError, match="one for each vector of counts; at most 50,000,000 are allowed"):
         compile_counting(wide, 30)

@@ -7,9 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from krogh.engine import Trial, Weights, run, sweep
+from krogh.engine import Trial, Weights, sweep
 from krogh.engine.trial import DATA
 from krogh.errors import KroghError
+from krogh.lab.runs import run
 from krogh.models import DisjointPolyNet, Mlp, Neuron, ParityTransformer, PolyNet
 from krogh.probes import BatchLoss, Error, Moment, Movement, SupportMovement, SupportWeight, TrainingError
 from krogh.probes.progress import first_layer

@@ -40,11 +40,11 @@ def test_a_document_is_read(tmp_path):
 def test_missing_transitions_are_refused_or_lead_to_a_state_that_rejects():
     text = EVEN.replace("    1: even\n", "")
     with pytest.raises(KroghError, match="<text>, line 7, column 3: the state 'odd' has no transition on '1'; add it"):
-        parse_automaton(text)
-    found = parse_automaton(text.replace("odd", "dead"), missing="reject")
+        parse_automaton(text, missing="error")
+    found = parse_automaton(text.replace("odd", "dead"))
     assert found.states == ("even", "dead", "dead'")
     assert found.transitions.tolist() == [[0, 1], [1, 2], [2, 2]] and found.accepting == (0,)
-    empty = parse_automaton("{start state: a, accept: a, alphabet: [0], table: {a: }}", missing="reject")
+    empty = parse_automaton("{start state: a, accept: a, alphabet: [0], table: {a: }}")
     assert empty.accepts("") and not empty.accepts("0")
 
 

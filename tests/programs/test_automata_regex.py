@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from krogh.errors import KroghError
 from krogh.programs.automata.automaton import from_table, pad_words
 from krogh.programs.automata.languages import distinguishing_word
-from krogh.programs.automata.regex import MOST_POSITIONS, from_regex
+from krogh.programs.automata.regex import from_regex
 
 ALPHABET = "ab-"
 WORDS = ["".join(word) for length in range(6) for word in itertools.product(ALPHABET, repeat=length)]
@@ -207,14 +207,29 @@ def test_what_is_refused_and_where(pattern):
         ("a", "aba", "the symbols of an alphabet differ; 'a' is twice in 'aba'"),
         ("a", ["a", "bc"], "the symbols of a regular expression are single characters; got 'bc'"),
         ("a", "", "an alphabet has at least one symbol"),
-        ("(a{100}){100}", None, "has 10,000 characters and classes with its repetitions written out"),
-        ("(((a{999999999}){999999999}){999999999})", None, f"at most {MOST_POSITIONS:,} are compiled"),
-        (".*a.{14}", "ab", "needs more than 20,000 states before minimisation"),
+        ("(a{100}){100}", None, "has 10,000 characters and classes; at most 2,048 are allowed (its repetitions"),
+        ("((a{1000}){1000}){1000}", None, "has 1,000,000,000 characters and classes; at most 2,048 are allowed"),
+        (
+            r"[\u0000-\uffff]",
+            None,
+            "has 65,536 symbols in its alphabet; at most 4,096 are allowed (list fewer, or give",
+        ),
+        ("[a-z][b-y]" * 1001, None, "the regular expression has 10,010 characters; at most 10,000 are allowed"),
+        ("(((a{999999999}){999999999}){999999999})", None, "at most 2,048 are allowed (its repetitions"),
+        (".*a.{14}", "ab", "has more than 20,000 states; at most 20,000 are allowed, while its automaton is built"),
     ],
 )
 def test_what_an_alphabet_or_a_size_makes_impossible(pattern, alphabet, message):
     with pytest.raises(KroghError, match=re.escape(message)):
         from_regex(pattern, alphabet)
+
+
+def test_a_range_is_as_wide_as_its_alphabet():
+    """Symbols in the same classes share a column while the automaton is built; given an alphabet, any range will do."""
+    assert from_regex(r"[\u0000-\U0010ffff]*b", "ab") == from_regex("[ab]*b")
+    wide = from_regex(r"[\u0000-\u03ff]{3}|[^a]")
+    assert len(wide.alphabet) == 1024 and wide.size == 6
+    assert wide.accepts("\u0000a\u03ff") and wide.accepts("b") and not wide.accepts("a")
 
 
 def test_nothing_repeated_without_end_is_nothing():

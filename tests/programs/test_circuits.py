@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from krogh.errors import KroghError
 from krogh.programs import circuits
+from krogh.programs.budgets import CIRCUIT
 from krogh.programs.circuits import circuit as evaluation
 from krogh.programs.circuits import generators, layers
 from krogh.programs.circuits.circuit import FALSE, TRUE, Circuit, Gate, all_inputs, evaluate
@@ -269,8 +270,8 @@ def test_layered_circuits_that_are_none_are_refused(build, message):
 
 
 def test_a_circuit_that_would_need_too_many_copies_says_so(monkeypatch):
-    monkeypatch.setattr(layers, "MOST_GATES", 100)
-    with pytest.raises(KroghError, match=r"'adder-8' has 67 gates, but [0-9]+ with the ID gates .* its 19 layers"):
+    monkeypatch.setitem(CIRCUIT, "gates in layers", CIRCUIT["gates in layers"]._replace(most=100))
+    with pytest.raises(KroghError, match=r"'adder-8' has 67 gates; .* its 19 layers has [0-9]+ gates in layers;"):
         layered(circuits.adder(8))
 
 

@@ -157,7 +157,10 @@ def test_large_files_round_trip(tmp_path):
         ("aag 1 1 0 1\n", (1, 12), "the header is 'aag M I L O A'"),
         ("aag 1 1 0 1 x\n", (1, 13), "expected a whole number in the header; got 'x'"),
         ("aag 1 1 0 -1 0\n", (1, 11), "expected a whole number in the header; got '-1'"),
-        ("aag 1 0 1 2 0\n2 3\n2\n3\n", (1, 9), "the circuit is sequential: it has latches (L=1)"),
+        ("aag 1 0 1 1 0\n2\n2\n", (2, 2), "expected latch 0, 'latch next', and what it begins with; got '2'"),
+        ("aag 1 0 1 1 0\n2 3 4\n2\n", (2, 5), "begins with 0, 1, or not initialised with itself (2); got 4"),
+        ("aag 2 0 1 1 0\n2 4\n2\n", (2, 3), "no input, latch or gate defines the literal 4"),
+        ("aag 9000000 0 9000000 1 0\n", (1, 15), "may have 1,048,576 latches; got L=9000000"),
         ("aag 1 1 0 1 0 1\n2\n2\n2\n", (1, 15), "B=1: bad states"),
         ("aag 1 1 0 1 0 0 0 2\n", (1, 19), "J=2"),
         ("aag 1 1 0 0 0\n2\n", (1, 11), "no outputs (O=0)"),
@@ -172,9 +175,9 @@ def test_large_files_round_trip(tmp_path):
         ("aag 3 2 0 1 1\n2\n4\n6\n4 2 4\n", (5, 1), "the literal 4 is defined twice; first on line 3"),
         ("aag 3 2 0 1 1\n2\n4\n9\n6 2 4\n", (4, 1), "the literal 9 is beyond 2M + 1 = 7"),
         ("aag 3 2 0 1 1\n2\n4\n6\n6 2 18\n", (5, 5), "the literal 18 is beyond 2M + 1 = 7"),
-        ("aag 4 2 0 1 1\n2\n4\n9\n6 2 4\n", (4, 1), "no input or gate defines the literal 9"),
-        ("aag 4 2 0 1 1\n2\n4\n6\n6 8 4\n", (5, 3), "no input or gate defines the literal 8"),
-        ("aag 4 2 0 1 1\n2\n4\n6\n6 2 9\n", (5, 5), "no input or gate defines the literal 9"),
+        ("aag 4 2 0 1 1\n2\n4\n9\n6 2 4\n", (4, 1), "no input, latch or gate defines the literal 9"),
+        ("aag 4 2 0 1 1\n2\n4\n6\n6 8 4\n", (5, 3), "no input, latch or gate defines the literal 8"),
+        ("aag 4 2 0 1 1\n2\n4\n6\n6 2 9\n", (5, 5), "no input, latch or gate defines the literal 9"),
         ("aag 4 1 0 1 3\n2\n4\n4 2 2\n6 9 2\n8 7 2\n", (5, 1), "cyclic: 6 reads 8 reads 6 (literals of gates)"),
         ("aag 1 1 0 1 0\n2\n2\nx0 a\n", (4, 1), "expected a symbol"),
         ("aag 1 1 0 1 0\n2\n2\ni0\n", (4, 1), "expected a symbol"),
@@ -195,9 +198,8 @@ def test_errors_name_line_and_column(text, place, message):
     ("content", "place", "message"),
     [
         (b"aag 1 1 0 1 0\n2\n2\n", "line 1, column 1", "this is ASCII AIGER (.aag)"),
-        (b"aig 1 0 1 1 0\n3\n2\n", "line 1, column 9", "sequential"),
         (b"aig 4 2 0 1 1\n6\n\x02\x02", "line 1, column 5", "M must equal I + L + A = 3; got M=4"),
-        (b"aig 900000000 900000000 0 1 0\n2\n", "line 1, column 15", "may have 16,777,216 inputs"),
+        (b"aig 900000000 900000000 0 1 0\n2\n", "line 1, column 15", "may have 1,048,576 inputs"),
         (b"aig 3 2 0 1 1\n9\n\x02\x02", "line 2, column 1", "beyond 2M + 1 = 7"),
         (b"aig 3 2 0 1 1\n6\n\x02", "byte 17", "the file ends within gate 0 of 1"),
         (b"aig 3 2 0 1 1\n6\n\x02\x82", "byte 18", "the file ends within gate 0 of 1"),
@@ -216,7 +218,7 @@ def test_errors_of_binary_files_name_the_byte(content, place, message):
 
 def test_dangling_gates_are_refused_dropped_or_kept():
     text = "aag 40 2 0 1 3\n2\n4\n6\n80 9 5\n8 2 5\n6 2 4\n"
-    with pytest.raises(KroghError, match=r"file.aag, line 5, column 1: 2 dangling gates .*: literal 80, 8 \(pass"):
+    with pytest.raises(KroghError, match=r"file.aag, line 5, column 1: 2 dangling gates .*: literal 80, 8 \(leave"):
         parse_aag(text, "file.aag")
     assert parse_aag(text, dangling="drop").gates == 1
     assert parse_aag(text, dangling="keep").gates == 5
@@ -250,7 +252,7 @@ def test_any_bytes_are_read_or_refused_with_a_word():
     [
         ("no.aag", "no file"),
         ("no.txt", "no file"),
-        ("some.blif", r"end with .aag, .aig, .circuit"),
+        ("some.v", r"end with .aag, .aig, .blif, .circuit"),
         ("noname", "end with"),
     ],
 )

@@ -177,11 +177,11 @@ def test_fields_say_accept_and_reject_where_names_do_not():
 def test_missing_transitions_are_refused_with_a_list():
     table = "  a: {0: R, 1: {R: b}}\n  b: {1: L}\n  accept:\n"
     with pytest.raises(KroghError) as caught:
-        parse_machine(machine_text(table), "m.yaml")
+        parse_machine(machine_text(table), "m.yaml", missing="error")
     assert str(caught.value) == (
         "m.yaml, line 4, column 3: 3 transitions are missing, (state, symbol): (a, '_'), (b, '_'), (b, '0'). "
-        "Add them to the table, or say what the machine does there: `missing: halt` halts without a decision "
-        "(as on turingmachine.io), `missing: reject` rejects"
+        "Add them to the table, or say what the machine does there: `missing: halt` or --missing halt stops without a "
+        "decision (as on turingmachine.io), `missing: reject` rejects"
     )
 
 
@@ -192,12 +192,13 @@ def test_missing_transitions_may_halt_or_reject(by):
     def read(missing):
         if by == "field":
             return parse_machine(machine_text(table, missing=missing))
-        return parse_machine(machine_text(table, missing="refuse"), missing=missing)
+        return parse_machine(machine_text(table, missing="error"), missing=missing)
 
     halting = read("halt")
     assert halting.states == ("a", "b", "accept", "halt") and halting.halting == (2, 3) and halting.reject == ()
     done = run(halting, "0010", 9)
-    assert (halting.states[done.state], done.halted_at, done.label, done.cell) == ("halt", 4, None, 5)
+    assert (halting.states[done.state], done.halted_at, done.label, done.cell) == ("b", 3, None, 4)
+    assert halting == parse_machine(machine_text(table))
     rejecting = read("reject")
     assert rejecting.states[3] == "reject" and rejecting.reject == (3,)
     assert [run(rejecting, word, 9).label for word in ("011", "0010", "")] == [1, 0, 0]
@@ -252,7 +253,10 @@ ROW = "  a: {0: R, _: {R: b}}\n  b:\n"
         (machine_text(ROW, blank="[0]"), "line 1, column 8: the blank symbol (as in `blank: ' '`) is a single word"),
         (machine_text(ROW, start="c"), "line 2, column 14: no row of the table is the state 'c'"),
         (machine_text(ROW, synonims="{}"), "line 3, column 1: a machine has no field 'synonims'; did you mean"),
-        (machine_text(ROW, input="'02'"), "line 3, column 8: symbol '2' at position 2 of the input '02' is outside"),
+        (
+            machine_text(ROW, input="'02'", missing="error"),
+            "line 3, column 8: symbol '2' at position 2 of the input '02' is outside",
+        ),
         (machine_text(ROW, input="{a: b}"), "line 3, column 8: the input is a text or a list of symbols"),
         (machine_text(ROW, tape="oneway"), "line 3, column 7: unknown tape 'oneway'; did you mean 'one-way'?"),
         (machine_text(ROW, missing="loop"), "line 3, column 10: unknown meaning 'loop'"),
@@ -286,7 +290,7 @@ ROW = "  a: {0: R, _: {R: b}}\n  b:\n"
         ("source code: |\n  blank: 0\npositon: 1\n", "line 3, column 1: a document of turingmachine.io has no field"),
         ("name: x\nsource code: |\n  - a\n", "m.yaml, line 3, column 3: a machine is a mapping"),
         ("name: x\nsource code: |\n  # nothing\n", "m.yaml is empty"),
-        ("[" * 5000, "nested too deep"),
+        ("[" * 5000, "has more than 20 levels of nesting; at most 20 are allowed"),
     ],
 )
 def test_errors_name_line_and_column(text, message):
@@ -297,7 +301,7 @@ def test_errors_name_line_and_column(text, message):
 
 
 def test_an_unknown_meaning_of_missing_is_refused():
-    with pytest.raises(KroghError, match="missing must be one of 'refuse', 'reject', 'halt'; got missing='loop'"):
+    with pytest.raises(KroghError, match="missing must be one of 'halt', 'reject', 'error'; got missing='loop'"):
         parse_machine(machine_text(ROW), missing="loop")
 
 

@@ -243,7 +243,10 @@ def test_load_by_file_and_by_name(tmp_path):
         ("examples: yes", "line 4, column 11: examples are a list"),
         ("examples: [{result: accept}]", "line 4, column 12: an example has the field 'input'"),
         ("examples: [{input: '', result: accepted}]", "unknown result 'accepted'; did you mean 'accept'"),
-        ("examples: [{input: '', result: halt, steps: many}]", "the number of steps is a whole number; got 'many'"),
+        (
+            "examples: [{input: '', result: halt, steps: many}]",
+            "the number of steps is a whole number of at most 18 digits; got 'many'",
+        ),
         ("examples: [{input: [1], result: halt}]", "inputs and tapes are texts"),
         ("examples: [{input: '', result: halt, step: 3}]", "did you mean 'steps'"),
     ],

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from krogh.files import STUDY_SCHEMA
 
 Builder = Callable[..., Path]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
 def figure_entry(name: str, **changes: Any) -> dict[str, Any]:
@@ -204,6 +206,16 @@ def make_study(tmp_path: Path) -> Builder:
 
 
 @pytest.fixture
+def write() -> Builder:
+    """A study into a folder, its claims by what is particular to them."""
+
+    def make(root: Path, name: str, claims: list[dict[str, Any]], **changes: Any) -> Path:
+        return write_study(root, name, [claim_entry(**own) for own in claims], **changes)
+
+    return make
+
+
+@pytest.fixture
 def claim() -> Callable[..., dict[str, Any]]:
     return claim_entry
 
@@ -211,3 +223,16 @@ def claim() -> Callable[..., dict[str, Any]]:
 @pytest.fixture
 def figure() -> Callable[..., dict[str, Any]]:
     return figure_entry
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright (pip install -e '.[dev]')")
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip("no browser found; `make browser` installs chromium on Debian")
+    with playwright.sync_playwright() as running:
+        sandbox = ["--no-sandbox"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
+        chromium = running.chromium.launch(executable_path=found, args=sandbox)
+        yield chromium
+        chromium.close()

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from krogh.cli.running import replay_study
+from krogh.cli.judging import replay_study
 from krogh.errors import KroghError
 from krogh.files import STUDY_SCHEMA
 from krogh.lab import run_study
@@ -31,7 +31,6 @@ from krogh.report.replay import inert
 KINDS = ("chains", "parity", "group")
 MOMENTS = 7
 NASTY = "</script><script>alert(1)</script><!-- <b>&amp; ' \" \u2028"
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 WIDTHS = {"phone": (390, 844), "desktop": (1280, 800)}
 
 
@@ -149,19 +148,6 @@ def test_damaged_frames_give_no_page(tmp_path, content, reason):
 
 
 # --- in a browser ---------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright (pip install -e '.[dev]')")
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        pytest.skip("no browser found; `make browser` installs chromium on Debian")
-    with playwright.sync_playwright() as running:
-        sandbox = ["--no-sandbox"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
-        chromium = running.chromium.launch(executable_path=found, args=sandbox)
-        yield chromium
-        chromium.close()
 
 
 @contextmanager

@@ -5,56 +5,16 @@ from __future__ import annotations
 import base64
 import json
 import shutil
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
+from pages import Page
 
 from krogh.errors import KroghError
 from krogh.files import STUDY_SCHEMA
 from krogh.report import write_report
-
-VOID = {"meta", "link", "img", "col", "wbr", "br", "hr", "input"}
-
-
-class Page(HTMLParser):
-    """The elements of a page in order, with their text, and whether they nest properly."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(convert_charrefs=True)
-        self.source = path.read_text(encoding="utf-8")
-        self.elements: list[tuple[str, dict[str, str], list[str]]] = []
-        self._open: list[int] = []
-        self.feed(self.source)
-        self.close()
-        assert not self._open, "an element was not closed"
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {key: value or "" for key, value in attrs}, []))
-        if tag not in VOID:
-            self._open.append(len(self.elements) - 1)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {key: value or "" for key, value in attrs}, []))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.elements[self._open.pop()][0] == tag, f"</{tag}> closes something else"
-
-    def handle_data(self, data: str) -> None:
-        for index in self._open:
-            self.elements[index][2].append(data)
-
-    def all(self, tag: str, **wanted: str) -> list[tuple[dict[str, str], str]]:
-        return [
-            (attrs, " ".join("".join(text).split()))
-            for name, attrs, text in self.elements
-            if name == tag and all(attrs.get(key.rstrip("_")) == value for key, value in wanted.items())
-        ]
-
-    def position(self, tag: str) -> int:
-        return [name for name, _, _ in self.elements].index(tag)
 
 
 @pytest.fixture
@@ -92,6 +52,26 @@ def test_the_summary_counts_the_verdicts(page: Page) -> None:
     assert "1 study is not finished" in summary
 
 
+def test_two_studies_of_one_experiment_are_told_apart(write, tmp_path: Path) -> None:
+    """By scale, settings that differ and folder: in the index, beside every claim, in headings and anchors."""
+    write(tmp_path / "laptop", "parity/x", [{}], settings={"k": 3, "ns": list(range(50))})
+    write(tmp_path / "paper", "parity/x", [{}], settings={"k": 4, "ns": list(range(60))}, scale="paper")
+    write(tmp_path / "paper", "parity/y", [{}])
+    page = Page(write_report(tmp_path))
+    heads = [text for attrs, text in page.all("p", class_="kicker mono")]
+    assert heads[0].startswith("parity/x · laptop · k = 3 · ns = 0, 1, 2") and heads[0].endswith("… · laptop/parity/x")
+    assert heads[1].startswith("parity/x · paper · k = 4") and heads[2] == "parity/y"
+    anchors = [attrs["id"] for attrs, _ in page.all("article")]
+    assert anchors == ["study-laptop-parity-x", "study-paper-parity-x", "study-parity-y"]
+    assert all(
+        len({text for text in found if "parity/x" in text}) == 2 for found in (texts(page, "li"), texts(page, "td"))
+    )
+
+
+def texts(page: Page, tag: str) -> list[str]:
+    return [text for _, text in page.all(tag)]
+
+
 def test_every_link_leads_somewhere(page: Page, gallery: Path) -> None:
     anchors = [attrs["id"] for _, attrs, _ in page.elements if "id" in attrs]
     assert len(anchors) == len(set(anchors))
@@ -123,8 +103,9 @@ def test_figures_are_embedded_with_alternative_text(page: Page, gallery: Path) -
     assert len(images) == 2
     for attrs, _ in images:
         assert attrs["alt"] and int(attrs["width"]) > 0 and int(attrs["height"]) > 0
-    embedded = {base64.b64decode(attrs["src"].partition(",")[2]) for attrs, _ in images}
-    assert (gallery / "parity/scaling/figures/scaling.svg").read_bytes() in embedded
+    for attrs, _ in images:
+        drawing = base64.b64decode(attrs["src"].partition(",")[2]).decode()
+        assert "<path" in drawing and "prefers-color-scheme: dark" in drawing and "<metadata" not in drawing
 
 
 def test_the_page_has_landmarks_headings_and_a_caption(page: Page) -> None:
@@ -250,11 +231,14 @@ def test_a_damaged_study_is_refused_and_nothing_is_written(content: Any, reason:
 
 
 @pytest.mark.parametrize("change", [{"verdict": "maybe"}, {"value": "big"}, {"value": True}, {"statement": None}])
-def test_damaged_claims_are_refused(change: dict[str, Any], make_study: Any, claim: Any) -> None:
-    study = make_study("one", [claim(**change)])
-    with pytest.raises(KroghError, match=r"claims\.json is damaged"):
+def test_damaged_claims_are_left_out_with_a_word(change: dict[str, Any], make_study: Any, claim: Any) -> None:
+    study = make_study("one", [claim(), claim(name="other", **change)])
+    with pytest.raises(KroghError, match=r"index\.html is written .*claims\.json is damaged"):
         write_report(study)
-    assert not (study / "index.html").exists()
+    page = Page(study / "index.html")
+    (notice,) = [text for attrs, text in page.all("p") if "damaged" in attrs.get("class", "")]
+    assert "claims.json is damaged" in notice and "its claims are left out" in notice
+    assert not page.all("table") and "600 trials" not in page.source
 
 
 def test_a_folder_as_the_page_is_refused(gallery: Path) -> None:

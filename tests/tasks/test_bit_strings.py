@@ -11,7 +11,7 @@ import pytest
 
 from krogh.errors import KroghError
 from krogh.tasks.base import Examples
-from krogh.tasks.bit_strings import SingleBlip, StringParity, Substring, all_strings, matching_scores
+from krogh.tasks.bit_strings import SingleBlip, StringParity, Substring, all_strings
 
 KEY = jax.random.key(5)
 
@@ -93,15 +93,6 @@ def test_baselines_count_every_string():
     assert known["null_risk"] == pytest.approx(share) and known["guessing_error"] == pytest.approx(1 - share)
     assert known["label_variance"] == pytest.approx(share * (1 - share))
     assert StringParity(20).baselines() == {}
-
-
-def test_matching_scores_part_the_strings_as_the_source_says():
-    """The numbers of the reference: n = 12, pattern 101, c = 2.394."""
-    scores, inside = matching_scores(all_strings(12), "101"), np.array(["101" in word for word in words(12)])
-    assert scores[inside].min() == pytest.approx(1.009, abs=1e-3)
-    assert scores[~inside].max() == pytest.approx(1 / 12, abs=1e-9)
-    blunt = matching_scores(all_strings(12), "101", sharpness=0.5)
-    assert blunt[~inside].max() > blunt[inside].min(), "it does not hold for every c"
 
 
 @pytest.mark.parametrize(

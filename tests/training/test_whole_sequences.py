@@ -15,7 +15,7 @@ from krogh.models.elman import ElmanRnn
 from krogh.tasks.bit_strings import StringParity
 from krogh.tasks.whole_sequence import WholeSequence
 from krogh.training.losses import LOSSES
-from krogh.training.whole_sequences import WholeTheoremValues, frozen_but, whole_training
+from krogh.training.recurrence import WholeTheoremValues, frozen_but, whole_training
 
 ONCE = krogh.Stopping(budget=1, check_every=1, error=0.0, validation=16)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 from collections import Counter
 from typing import Any
 
@@ -64,6 +65,7 @@ def _page(kind: str, name: str, thing: Any) -> dict[str, Any]:
     if kind == "experiments":
         page |= {"title": thing.title, "question": thing.question, "source": thing.source}
         page["path"] = _path(thing())
+        page["command"] = _command(name, thing)
         for scale, settings in thing.scales.items():
             page[f"settings, {scale}"] = {
                 key: {"value": value, "help": text} for key, (value, text) in settings_help(settings).items()
@@ -87,6 +89,12 @@ def _page(kind: str, name: str, thing: Any) -> dict[str, Any]:
         page["example"] = describe(thing.example()[0])
     page["description"] = inspect.getdoc(getattr(thing, "function", thing)) or ""
     return page
+
+
+def _command(name: str, thing: Any) -> str:
+    """What runs it at its smallest scale."""
+    file = registry.needed_file(thing)
+    return shlex.join(["krogh", "run", name, *(["--plugin", str(file)] if file else []), "--scale", "smoke"])
 
 
 def _system(system: Any) -> dict[str, Any]:

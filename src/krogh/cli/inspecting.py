@@ -15,8 +15,17 @@ from krogh.errors import KroghError
 SHOWN = ("tasks", "models", "probes", "views", "experiments", "predictions", "constructions")
 
 
+def known_names(kind: str) -> dict[str, str]:
+    """Everything of a kind by name, with its summary."""
+    return _things()[kind]
+
+
+def _things() -> dict[str, dict[str, str]]:
+    return remembered("things", lambda: _describing().things())
+
+
 def list_things(kind: str | None, as_json: bool) -> int:
-    listed = remembered("things", lambda: _describing().things())
+    listed = _things()
     listed = listed if kind is None else {kind: listed[kind]}
     if as_json:
         print(json.dumps(listed, indent=2, ensure_ascii=False))
@@ -70,6 +79,8 @@ def show_thing(name: str, as_json: bool) -> int:
     console = console_for()
     for page in pages:
         for key, value in page.items():
+            if value in ({}, [], ""):
+                continue
             if isinstance(value, dict):
                 console.print(f"[bold]{key}[/bold]")
                 for inner, text in value.items():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -17,6 +17,9 @@ from krogh.networks.handmade import Handmade
 from krogh.networks.margins.report import Bounds, margin_bounds
 from krogh.networks.weight_files import require_writable
 from krogh.numbers import json_number, precise
+
+if TYPE_CHECKING:
+    from krogh.cli.evaluating import Finding
 
 NAMES = {
     "one_norm": "1-norm",
@@ -30,8 +33,17 @@ WAIT = 5.0
 """Seconds after which a line says what is going on where no spinner can."""
 
 
-def present(kind: str, source: str, make: Callable[[], Handmade], options: NetworkOptions) -> int:
-    """Make, check, bound and write a network as asked, and say what came of it; 1 where the statement does not hold."""
+def present(
+    kind: str,
+    source: str,
+    make: Callable[[], Handmade],
+    options: NetworkOptions,
+    about: Callable[[Any], Sequence[Finding]] = lambda network: (),
+) -> int:
+    """Make, check, bound and write a network as asked, and say what came of it; 1 where the statement does not hold.
+
+    What else there is to say of it, such as what it makes of some inputs, is asked of `about`.
+    """
     require_possible(options)
     with working(f"writing the weights of {source}"):
         network = make()
@@ -45,22 +57,35 @@ def present(kind: str, source: str, make: Callable[[], Handmade], options: Netwo
     sizes = ", ".join(f"{NAMES.get(key, key.replace('_', ' '))} {precise(value)}" for key, value in size.items())
     lines = [(kind, network.name), ("statement", network.statement), ("size", sizes)]
     holds = True
+    for finding in about(network):
+        lines.append((finding.key, finding.text))
+        if finding.key == "input":
+            answer.setdefault("inputs", []).append(finding.numbers)
+        else:
+            answer[finding.key] = finding.numbers
+        holds = holds and finding.holds
     if options.check:
         with working(f"checking {kind} {network.name!r}"):
             checked = network.check()
-        holds = checked.holds
+        holds = holds and checked.holds
         answer["check"] = {key: json_number(value) for key, value in checked.numbers.items()}
         lines.append(("check", checked.words))
     if options.margin:
         assert isinstance(network, Compiled)
         with working(f"bounding the margin of {kind} {network.name!r}"):
-            bounds = margin_bounds(network, options.restarts, options.refinements)
+            bounds = margin_bounds(network, options.restarts, options.refinements, options.seconds)
         answer["margin"] = _as_numbers(bounds)
         lines.append(("margin", bounds.words))
     if options.out is not None:
         with working(f"writing {options.out}"):
             answer["out"] = str(network.save(options.out))
         lines.append(("written", answer["out"]))
+    if options.torch is not None:
+        from krogh.networks.torch_export import write_torch
+
+        with working(f"writing {options.torch}"):
+            answer["torch"] = [str(path) for path in write_torch(network, options.torch)]
+        lines.append(("torch", " and ".join(answer["torch"])))
     if options.json:
         print(json.dumps(answer, indent=2, ensure_ascii=False))
     else:
@@ -77,8 +102,15 @@ def require_possible(options: NetworkOptions) -> None:
         if value is not None:
             require_integer(name, value, least)
             require(options.margin, f"--{name} belongs to --margin; got {name}={value}")
+    if options.seconds is not None:
+        require(options.margin, f"--seconds belongs to --margin; got seconds={options.seconds:g}")
+        require(options.seconds > 0, f"seconds must be positive; got seconds={options.seconds:g}")
     if options.out is not None:
         require_writable(options.out)
+    if options.torch is not None:
+        from krogh.networks.torch_export import require_torch_file
+
+        require_torch_file(options.torch)
 
 
 def _as_numbers(bounds: Bounds) -> dict[str, Any]:
@@ -86,6 +118,7 @@ def _as_numbers(bounds: Bounds) -> dict[str, Any]:
     numbers: dict[str, Any] = {
         "lower": certificate.value,
         "certified_for": certificate.holds_for,
+        "certified_by": certificate.proof,
         "theorem": None if certificate.theorem is None else certificate.theorem.value,
         "upper": None if hardest is None else hardest.upper,
         "attacked": [

@@ -16,6 +16,9 @@ from typing import Any, TextIO
 FILES, DEVICE, MEMORY, PIPE = 3, 4, 5, 141
 WIDEST = 10_000  # columns of what is no terminal: a line is never broken there
 
+MARKS = {"reproduced": "[green]✓[/green]", "not reproduced": "[red]✗[/red]", "inconclusive": "[yellow]–[/yellow]"}
+"""How a verdict is marked on a terminal."""
+
 
 def console(*, stderr: bool = False) -> Any:
     """A Rich console: as wide as the terminal, or without an edge where there is none."""

@@ -15,13 +15,14 @@ from rich.markup import escape
 
 from krogh import registry
 from krogh.cli.inspecting import parse_settings
-from krogh.cli.running import Display, matching, time_left
+from krogh.cli.running import matching
 from krogh.engine import Trials
 from krogh.engine.agreement import LEVEL, SLACK, Finding, Run, bench, compare, judge, law_finding, many, timed_run
 from krogh.engine.compiling import release, request_program
 from krogh.engine.inheriting import without_parents
 from krogh.engine.memory import plan
 from krogh.errors import KroghError, require, require_integer, unknown
+from krogh.lab.display import Display, time_left
 from krogh.lab.experiment import SCALES
 from krogh.models.base import Learner
 from krogh.numbers import json_number

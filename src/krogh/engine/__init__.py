@@ -14,7 +14,9 @@
     phases.py     trainings in phases, each a trial that begins where the last one ended
     outside.py    learners on the host, whose trials are like any other
     executor.py   workers that take lanes in turn, on every device
-    records.py    what trials leave behind, as a table; `run`
+    sending.py    shares of cohorts that another process trains, and the modules they need
+    cluster.py    an executor whose workers are tasks of a Ray cluster; shares.py: how much each is given
+    records.py    what trials leave behind, as a table
     agreement.py  whether two devices train the same
 
 The engine knows trials, not experiments.
@@ -24,7 +26,7 @@ from krogh.engine.cohort import Trials, family, stack, sweep
 from krogh.engine.executor import run_cohort, run_cohorts
 from krogh.engine.inheriting import Weights
 from krogh.engine.lane import Usage
-from krogh.engine.records import run
+from krogh.engine.records import as_cohorts
 from krogh.engine.start import FINAL, Drawn, Given, Inherited, Pruning, Start
 from krogh.engine.trial import Trial
 
@@ -39,8 +41,8 @@ __all__ = [
     "Trials",
     "Usage",
     "Weights",
+    "as_cohorts",
     "family",
-    "run",
     "run_cohort",
     "run_cohorts",
     "stack",

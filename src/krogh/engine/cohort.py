@@ -59,16 +59,25 @@ class Trials:
         ]
         return jax.tree.unflatten(self._treedef, leaves)
 
+    def varying(self, positions: np.ndarray) -> dict[int, np.ndarray]:
+        """What differs between trials at `positions`, as arrays by leaf position: with the template, these trials."""
+        return {place: array[positions] for place, array in self._stacked.items()}
+
     def _rebuilt(self, pick: Any) -> Trial:
         leaves = [
             pick(self._stacked[place]) if place in self._stacked else leaf for place, leaf in enumerate(self._leaves)
         ]
         return jax.tree.unflatten(self._treedef, leaves)
 
+    @property
+    def everyone(self) -> Trial:
+        """All trials as one: arrays [count, ...] where they differ, single values where they do not."""
+        return self._rebuilt(lambda array: array)
+
     def fitted(self) -> Trials:
         """These trials with a template that has room for the cohort's largest sample, and no more work
         than the cohort's values need. Their draws, identities and table rows stay the same."""
-        everyone = self._rebuilt(lambda array: array)
+        everyone = self.everyone
         regime = self.template.training.regime.fitted(everyone.training.regime)
         task = self.template.task.fitted(everyone.task)
         stopping = self.template.training.stopping.fitted(everyone.training.stopping, task)

@@ -34,7 +34,7 @@ import jax
 import numpy as np
 
 from krogh.engine import program
-from krogh.engine.memory import Plan
+from krogh.engine.memory import Plan, require_compiled
 from krogh.engine.resident import ResidentProgram
 from krogh.engine.shapes import program_key
 from krogh.engine.trial import Trial
@@ -73,6 +73,11 @@ _WORKERS: list[ThreadPoolExecutor] = []
 _ASKED = 0
 
 
+def compilers_here() -> int:
+    """How many programs are compiled at a time; on two cores one is enough."""
+    return max(1, min(12, (os.cpu_count() or 1) * 3 // 4))
+
+
 def request_program(template: Trial, plan: Plan, device: Any) -> tuple[Future[Any], bool]:
     """The program for `plan` as a future, which the caller holds as long as it may need it again, and whether it is
     compiled for this request."""
@@ -84,8 +89,7 @@ def request_program(template: Trial, plan: Plan, device: Any) -> tuple[Future[An
         if wanted is None or first:
             if not _WORKERS:
                 keep_programs()
-                number = max(1, min(12, (os.cpu_count() or 1) * 3 // 4))  # on two cores one at a time is enough
-                _WORKERS.append(ThreadPoolExecutor(number, thread_name_prefix="krogh-compile"))
+                _WORKERS.append(ThreadPoolExecutor(compilers_here(), thread_name_prefix="krogh-compile"))
             _ASKED += 1
             if _ASKED % FORGET_EVERY == 0:
                 _WORKERS[0].submit(jax.clear_caches)
@@ -130,7 +134,10 @@ def _compile(template: Trial, plan: Plan, device: Any) -> Any:
 
     arguments = (trials, states, fresh, number, number, *([shared] if shared else []))
     lowered = jax.jit(advance, donate_argnums=1).lower(*arguments)
-    return lowered.compile(compiler_options=compiler_options(template, plan, device))
+    compiled = lowered.compile(compiler_options=compiler_options(template, plan, device))
+    if plan.block == 1:  # nothing smaller could be tried
+        require_compiled(compiled, plan, device)
+    return compiled
 
 
 def compiler_options(template: Trial, plan: Plan, device: Any) -> dict[str, Any] | None:

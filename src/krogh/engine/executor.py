@@ -11,28 +11,30 @@ depends on what has been found, and a lane without work makes room for another.
 
 from __future__ import annotations
 
-import os
+import itertools
 import queue
 import threading
 import time
-from collections import Counter
-from collections.abc import Generator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import jax
 import numpy as np
 
 from krogh.engine.cohort import Trials
 from krogh.engine.compiling import request_program
-from krogh.engine.inheriting import Family, WeightsOf
+from krogh.engine.devices import cores_here, devices_here
+from krogh.engine.inheriting import Family, Wanted, WeightsOf
 from krogh.engine.lane import Finished, Lane, Usage, Waiting
 from krogh.engine.memory import Plan, plan
 from krogh.engine.outside import OutsideLane
 from krogh.engine.shapes import program_key
-from krogh.errors import KroghError
+from krogh.errors import TooLarge
 from krogh.models.base import Learner
 
 LANES_PER_GPU = 2
@@ -54,14 +56,9 @@ class Host:
 HOST = Host()
 
 
-def cores_here() -> int:
-    """How many cores this process may use."""
-    return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1)
-
-
 def lanes_here() -> list[Any]:
     """One entry per worker: the device it uses."""
-    devices = jax.local_devices()
+    devices = devices_here()
     if devices[0].platform == "cpu" and len(devices) == 1:
         return devices * cores_here()
     return [device for device in devices for _ in range(LANES_PER_GPU if device.platform != "cpu" else 1)]
@@ -119,8 +116,8 @@ class _Work:
         """Whether training can begin without waiting for a compilation."""
         return self.outside or self.lane is not None or (self.program is not None and self.program.done())
 
-    def go_on(self, results: queue.Queue[Any], stop: threading.Event) -> None:
-        """Train until nothing is in flight and nothing waits."""
+    def go_on(self, results: queue.Queue[Any], stop: threading.Event, account: Callable[[_Work], None]) -> None:
+        """Train until nothing is in flight and nothing waits; what it cost is told with every record."""
         while not stop.is_set():
             if self.lane is None and not self.waiting.left():
                 return
@@ -138,6 +135,7 @@ class _Work:
             except jax.errors.JaxRuntimeError as cause:
                 self._shrink(cause)
                 continue
+            account(self)
             if finished is not None:
                 hand_over((self.place, finished), results, stop)
 
@@ -151,46 +149,53 @@ class _Work:
         self.usage.splits += 1
         self.size = self.planned().halved()
         if self.size is None:
-            raise KroghError(
+            raise TooLarge(
                 "one trial alone does not fit into the device's memory; make the model, the batch or the "
                 "finite sample smaller"
             ) from cause
 
 
 class _Agenda:
-    """The lanes that wait for a worker, in order."""
+    """The lanes that wait for a worker, those of each device in order; however many wait, only the first are looked at.
+
+    The lanes of a search whose trials are not asked for yet are passed over.
+    """
 
     def __init__(self, work: list[_Work], usage: Usage):
-        self._work = work
         self._usage = usage
         self._lock = threading.Lock()
-        self.unfinished: dict[int, int] = {}
+        self._work: dict[Any, deque[_Work]] = {}
         for item in work:
-            self.unfinished[item.place] = self.unfinished.get(item.place, 0) + 1
+            self._work.setdefault(item.device, deque()).append(item)
+        self._lanes = Counter(item.place for item in work)  # of each cohort, not ended yet
 
     def take(self, device: Any) -> _Work | None:
         """The first lane on `device` that can train at once, or that can be closed."""
         with self._lock:
-            for index, item in enumerate(self._work):
-                nothing_left = item.waiting.closed and not item.waiting.left()
-                if item.device is device and (nothing_left or (item.waiting.left() and item.ready)):
-                    return self._work.pop(index)
+            own = self._work[device]
+            for index, item in enumerate(own):
+                nothing_left = item.waiting.over
+                if nothing_left or (item.waiting.left() and item.ready):
+                    del own[index]
+                    return item
         return None
 
     def coming(self, device: Any) -> list[_Work]:
         with self._lock:
-            ahead = PREPARED.get(device.platform, 8)
-            return [item for item in self._work if item.device is device and item.waiting.left()][:ahead]
+            waiting = (item for item in self._work[device] if item.waiting.left())
+            return list(itertools.islice(waiting, PREPARED.get(device.platform, 8)))
 
     def give_back(self, item: _Work, results: queue.Queue[Any]) -> None:
         """Keep a lane whose trials may still come; close one whose trials have all ended."""
         with self._lock:
-            if not item.waiting.closed or item.waiting.left():
-                self._work.append(item)
+            if not item.waiting.over:
+                self._work[item.device].append(item)
                 return
             item.lane = None
-            self.unfinished[item.place] -= 1
-            done = self.unfinished[item.place] == 0
+            self._lanes[item.place] -= 1
+            done = self._lanes[item.place] == 0
+            if done:
+                del self._lanes[item.place]
         if done:
             results.put((item.place, None))
 
@@ -201,7 +206,15 @@ class _Agenda:
 
     @property
     def over(self) -> bool:
-        return not any(self.unfinished.values())
+        return not self._lanes
+
+
+def counted(usage: Usage) -> Usage:
+    """What has been added to `usage`, where lanes may be adding; it begins at nothing again."""
+    with _ADDING:
+        since = Usage()
+        since.take_over(usage)
+        return since
 
 
 def _workers(work: Sequence[_Work]) -> list[Any]:
@@ -225,7 +238,7 @@ def _work(agenda: _Agenda, device: Any, results: queue.Queue[Any], stop: threadi
                 stop.wait(IDLE_SECONDS)
                 continue
             try:
-                item.go_on(results, stop)
+                item.go_on(results, stop, agenda.account)
             finally:
                 agenda.account(item)
             agenda.give_back(item, results)
@@ -264,31 +277,43 @@ def run_cohorts(
     """
     usage = Usage() if usage is None else usage
     family = Family(cohorts, positions, weights_of)
-    for places in family.generations:
-        each = [
-            (place, family.cohort(place), positions[place], keep_weights or family.keeps[place]) for place in places
-        ]
-        with closing(_run_together(each, usage, memory_limit, plan_override)) as records:
-            for place, finished in records:
-                yield place, None if finished is None else family.keep(place, finished, keep_weights)
+    train = partial(_run_together, usage=usage, memory_limit=memory_limit, plan_override=plan_override)
+    yield from family.trained(train, positions, keep_weights)
+
+
+class Executor(Protocol):
+    """What trains cohorts: `run_cohorts` on this machine, or another that yields the same."""
+
+    def __call__(
+        self,
+        cohorts: Sequence[Trials],
+        positions: Sequence[np.ndarray | Waiting],
+        *,
+        usage: Usage | None = None,
+        keep_weights: bool = False,
+        weights_of: WeightsOf | None = None,
+    ) -> Generator[tuple[int, Finished | None], None, None]: ...
 
 
 def _run_together(
-    cohorts: Sequence[tuple[int, Trials, np.ndarray | Waiting, bool]],
+    cohorts: Sequence[Wanted],
     usage: Usage,
     memory_limit: int | None,
     plan_override: Plan | None,
 ) -> Generator[tuple[int, Finished | None], None, None]:
-    """Train cohorts, each with its place, what is wanted of it and whether its weights are kept, side by side."""
+    """Train cohorts side by side."""
     work: list[_Work] = []
     programs: dict[Any, set[Future[Any]]] = {}
     for place, cohort, wanted, keep_weights in cohorts:
         count = wanted.expected if isinstance(wanted, Waiting) else len(wanted)
         outside = isinstance(cohort.template.model, Learner)
         devices = lanes_for(count, place, outside) if count else []
+        on_cpu = bool(devices) and devices[0].platform == "cpu"
         # A CPU's lane trains its slots one after the other: handing out half shares keeps the lanes level.
-        shares = len(devices) * (2 if devices and devices[0].platform == "cpu" else 1)
-        waiting = wanted if isinstance(wanted, Waiting) else Waiting(np.asarray(wanted), shares)
+        shares = len(devices) * (2 if on_cpu else 1)
+        waiting = wanted if isinstance(wanted, Waiting) else Waiting(np.asarray(wanted))
+        # Of what is all there no lane takes more than its share; what a search asks for goes to all devices.
+        waiting.shares = shares if waiting.closed else max(1, len(devices if on_cpu else set(devices)))
         fitted = cohort.fitted() if count else cohort
         share = -(-count // max(1, len(devices)))
         held = programs.setdefault(program_key(fitted.template), set()) if count else set()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -46,6 +47,10 @@ class Weights:
     def __len__(self) -> int:
         return len(self._held)
 
+    def put(self, identity: int, step: int | None, weights: Named) -> None:
+        """Keep the weights of one trial at a step."""
+        self._held[identity, step] = weights
+
     def add(self, ids: np.ndarray, snapshots: Sequence[int], finished: Finished) -> None:
         """Keep what trials ended with, and their snapshots as far as they came; `ids` are those of their cohort."""
         for place, position in enumerate(finished.position.tolist()):
@@ -83,6 +88,9 @@ class Children(Trials):
         starts = [self._start(int(position)) for position in positions]
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *starts)
         return eqx.tree_at(lambda trial: trial.start, super().take(positions), stacked)
+
+    def varying(self, positions: np.ndarray) -> dict[int, np.ndarray]:
+        return dict(enumerate(jax.tree.leaves(self.take(positions))))
 
     def _start(self, position: int) -> Given:
         """Trials of one parent and recipe share it."""
@@ -142,6 +150,15 @@ def generation(trial: Trial) -> int:
     return 1 + generation(trial.start.parent) if isinstance(trial.start, Inherited) else 0
 
 
+class Wanted(NamedTuple):
+    """What is asked of one cohort of a run: which of its trials, and whether their weights are kept."""
+
+    place: int
+    cohort: Trials
+    positions: np.ndarray | Waiting
+    keep_weights: bool
+
+
 class Family:
     """The cohorts of one run: who must be trained before whom, and what parents leave to children."""
 
@@ -191,6 +208,23 @@ class Family:
         cohort = self._cohorts[place]
         inherits = isinstance(cohort.template.start, Inherited)
         return Children(cohort.fitted(), self._find) if inherits else cohort
+
+    def trained(
+        self,
+        train: Callable[[list[Wanted]], Generator[tuple[int, Finished | None], None, None]],
+        positions: Sequence[np.ndarray | Waiting],
+        keep_weights: bool,
+    ) -> Generator[tuple[int, Finished | None], None, None]:
+        """The records of all generations, one generation trained after the other."""
+        for places in self.generations:
+            keeps = [keep_weights or self.keeps[place] for place in places]
+            wanted = [
+                Wanted(place, self.cohort(place), positions[place], keep)
+                for place, keep in zip(places, keeps, strict=True)
+            ]
+            with closing(train(wanted)) as records:
+                for place, finished in records:
+                    yield place, None if finished is None else self.keep(place, finished, keep_weights)
 
     def keep(self, place: int, finished: Finished, keep_weights: bool) -> Finished:
         """Records whose weights were kept for children; they go on with them only where they are asked for."""

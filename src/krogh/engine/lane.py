@@ -73,7 +73,7 @@ class Waiting:
         self.closed = closed
         self.expected = len(positions) if expected is None else expected
         self._added: deque[int] = deque()
-        self._shares = shares
+        self.shares = shares
         self._lock = threading.Lock()
 
     def take(self, wanted: int) -> np.ndarray:
@@ -81,7 +81,7 @@ class Waiting:
         lane is left with all the work."""
         with self._lock:
             left = len(self._positions) - self._next + len(self._added)
-            number = min(wanted, -(-left // self._shares))
+            number = min(wanted, -(-left // self.shares))
             back = [self._added.popleft() for _ in range(min(number, len(self._added)))]
             fresh = self._positions[self._next : self._next + number - len(back)]
             self._next += len(fresh)
@@ -92,6 +92,21 @@ class Waiting:
         with self._lock:
             return len(self._positions) - self._next + len(self._added)
 
+    def give_away(self, wanted: int) -> list[int]:
+        """Up to `wanted` of the last positions, to be trained elsewhere; some may come back, so this is open again."""
+        with self._lock:
+            first = max(self._next, len(self._positions) - wanted)
+            given = self._positions[first:].tolist()
+            self._positions = self._positions[:first]
+            given += [self._added.pop() for _ in range(min(wanted - len(given), len(self._added)))]
+            self.closed = self.closed and not given
+            return given
+
+    def waiting(self) -> np.ndarray:
+        """The positions that wait."""
+        with self._lock:
+            return np.concatenate([np.asarray(self._added, np.int64), self._positions[self._next :]])
+
     def add(self, positions: Sequence[int] | np.ndarray) -> None:
         """More trials to train, or trials that must start again."""
         with self._lock:
@@ -99,7 +114,14 @@ class Waiting:
 
     def close(self) -> None:
         """No more will be added."""
-        self.closed = True
+        with self._lock:
+            self.closed = True
+
+    @property
+    def over(self) -> bool:
+        """Whether none waits and none will come; asked as one question, since giving away may open it in between."""
+        with self._lock:
+            return self.closed and self._next >= len(self._positions) and not self._added
 
 
 @dataclass
@@ -254,6 +276,10 @@ class Lane:
     def states(self) -> State:
         """Where the trials of all slots stand."""
         return self._states
+
+    def steps(self) -> np.ndarray:
+        """Steps so far, over all their runs, of the trials in flight."""
+        return (np.asarray(self._states.step) + np.asarray(self._states.earlier))[self._positions >= 0]
 
     def place(self, weights: dict[str, np.ndarray]) -> None:
         """Let the trials of all slots go on from these weights [slots, ...]."""

@@ -8,7 +8,7 @@ and gives the device as many slots as fit in a share of its memory.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,12 @@ import jax
 import numpy as np
 
 from krogh.engine import checking, program, resident
+from krogh.engine.devices import memory_of
 from krogh.engine.round import GROUP_SHARE, train_round
-from krogh.engine.shapes import once_per_structure
+from krogh.engine.shapes import EXAMPLES, checked_shapes, example_shapes, once_per_structure
 from krogh.engine.trial import Trial
+from krogh.errors import TooLarge
+from krogh.models.base import Learner
 
 SHARE = {"cpu": 0.25, "gpu": 0.35}  # of the device, per lane; a GPU has two lanes
 CPU_SLOTS = 8
@@ -27,6 +30,7 @@ GPU_BLOCKS = 2
 REFILLS = 4
 FEW = 128
 FEWEST = 8
+FUSED = 16  # the model counts up to 7 times what programs were measured to take, since compilers fuse
 BUSY_BYTES = 4 << 30  # a block whose steps compute so much keeps a GPU busy whatever its size
 
 
@@ -88,7 +92,9 @@ def _looked_at(trial: Trial, state: Any) -> int:
 def plan(trial: Trial, count: int, device: Any, limit: int | None = None) -> Plan:
     """How many slots a lane on `device` has for `count` trials, within `limit` bytes if given."""
     size = footprint(trial)
-    room = limit if limit is not None else available(device)
+    if limit is None:
+        _require_fit(size, device)
+    room = available(device) if limit is None else limit
     if resident.covers(trial, device):
         return Plan(resident.slots(count, room // max(1, size.state)), 1, resident=True)
     if device.platform == "cpu":
@@ -115,11 +121,65 @@ def plan(trial: Trial, count: int, device: Any, limit: int | None = None) -> Pla
 
 def available(device: Any) -> int:
     """Bytes that the engine allows itself on a device."""
-    if device.platform == "cpu":
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        return int(SHARE["cpu"] * total / (os.cpu_count() or 1))
-    stats = device.memory_stats() or {}
-    return int(SHARE["gpu"] * stats.get("bytes_limit", 8 << 30))
+    cores = (os.cpu_count() or 1) if device.platform == "cpu" else 1
+    return int(SHARE["cpu" if device.platform == "cpu" else "gpu"] * memory_of(device) / cores)
+
+
+def require_room(trials: Iterable[Trial], device: Any) -> None:
+    """Refuse trials of which one would not fit into the device.
+
+    Parameters and examples are counted for all, which takes no time; only the largest trial is traced.
+    """
+    largest, most = None, -1
+    for trial in trials:
+        learner = isinstance(trial.model, Learner)
+        parameters = 0 if learner else _bytes(checked_shapes(trial))
+        regime = trial.training.regime
+        at_once = int(getattr(regime, "batch_size", 0) or getattr(regime, "room", 0))
+        least = parameters + at_once * (_bytes(example_shapes(trial.task)) // EXAMPLES)
+        _require_within(least, device, f"parameters ({in_bytes(parameters)}) and {at_once:,} examples take")
+        if not learner and least > most:
+            largest, most = trial, least
+    if largest is not None:
+        _require_fit(footprint(largest), device)
+
+
+def _require_fit(size: Footprint, device: Any) -> None:
+    """Refuse before anything is compiled: with numbers that large, compilers abort rather than report."""
+    _require_within(size.state, device, "its weights, optimiser and sample take")
+    _require_within(size.work // FUSED, device, f"a step computes {in_bytes(size.work)}, which take at least")
+
+
+def require_compiled(program: Any, plan: Plan, device: Any) -> None:
+    """Refuse a compiled program of single trials that would not fit, by the compiler's own count, if there is one."""
+    try:
+        counted = program.memory_analysis()
+        needed = counted.temp_size_in_bytes + counted.argument_size_in_bytes // plan.slots
+    except (AttributeError, NotImplementedError, jax.errors.JaxRuntimeError):
+        return
+    _require_within(needed, device, "by the compiler's count its program takes")
+
+
+def _require_within(needed: int, device: Any, what: str) -> None:
+    there = memory_of(device)
+    if needed > there:
+        raise TooLarge(
+            f"one trial alone does not fit: {what} {in_bytes(needed)} and the device has {in_bytes(there)}; "
+            "make the model, the batch or the sample smaller"
+        )
+
+
+def in_bytes(number: float) -> str:
+    """A number of bytes in words.
+
+    >>> in_bytes(999), in_bytes(3 * 2**30)
+    ('999 B', '3.0 GiB')
+    """
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):
+        if number < 1024 or unit == "PiB":
+            break
+        number /= 1024
+    return f"{number:,.0f} B" if unit == "B" else f"{number:,.1f} {unit}"
 
 
 def _bytes(tree: Any) -> int:

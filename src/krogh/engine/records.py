@@ -14,8 +14,7 @@ curve.step, ...    with probes: lists, one entry per probed step, the last one a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,9 +22,7 @@ import polars as pl
 
 from krogh.engine.checking import CONVERGED, OUTCOMES
 from krogh.engine.cohort import Trials, stack
-from krogh.engine.executor import run_cohorts
-from krogh.engine.inheriting import Weights
-from krogh.engine.lane import PATHS, Finished, Usage
+from krogh.engine.lane import PATHS, Finished
 from krogh.engine.trial import Trial
 from krogh.errors import require
 from krogh.values import structure_of
@@ -40,12 +37,12 @@ def record_table(cohort: Trials, ids: np.ndarray, finished: Finished, first: int
     first trial."""
     positions = finished.position
     outcome = np.array([OUTCOMES.get(code, "") for code in range(max(OUTCOMES) + 1)])[finished.status]
-    converged = pl.Series(finished.status == CONVERGED)
+    reached = pl.Series(finished.reached, dtype=pl.Int32).set(pl.Series(finished.status != CONVERGED), None)
     columns = {
         ORDER: pl.Series(first + positions, dtype=pl.UInt32),
         "id": pl.Series(ids[positions], dtype=pl.UInt64),
         "outcome": pl.Series(outcome, dtype=OUTCOME),
-        "convergence_time": pl.Series(finished.reached, dtype=pl.Int32),
+        "convergence_time": reached,
         "steps": pl.Series(finished.steps, dtype=pl.Int32),
         "runs": pl.Series(finished.runs, dtype=pl.Int16),
         "path": pl.Series(_paths(finished), dtype=PATH),
@@ -53,8 +50,7 @@ def record_table(cohort: Trials, ids: np.ndarray, finished: Finished, first: int
         "accuracy": pl.Series(_accuracy(cohort, finished), dtype=pl.Float32),
         "loss": pl.Series(finished.loss, dtype=pl.Float32),
     }
-    table = pl.DataFrame(columns | _curves(cohort, finished))
-    return table.with_columns(pl.when(converged).then(pl.col("convergence_time")).alias("convergence_time"))
+    return pl.DataFrame(columns | _curves(cohort, finished))
 
 
 def _paths(finished: Finished) -> list[str]:
@@ -89,46 +85,36 @@ def _curves(cohort: Trials, finished: Finished) -> dict[str, pl.Series]:
     return series
 
 
-def as_cohorts(trials: Iterable[Trial] | Iterable[Trials] | Trial | Trials) -> list[tuple[Trials, np.ndarray]]:
-    """Whatever describes trials (one, a list, a sweep) as cohorts, each with its trials' places in what was given."""
-    given: list[Any] = [trials] if isinstance(trials, Trial | Trials) else list(trials)
-    cohorts = [item for item in given if isinstance(item, Trials)]
-    if not cohorts or len(cohorts) < len(given):
-        groups: dict[str, list[int]] = {}
-        for place, trial in enumerate(given):
-            require(isinstance(trial, Trial), f"expected trials; got {type(trial).__name__}")
-            groups.setdefault(structure_of(trial), []).append(place)
-        return list(zip(stack(given), map(np.asarray, groups.values()), strict=True))
-    ends = np.cumsum([len(cohort) for cohort in cohorts])
-    return [(cohort, np.arange(end - len(cohort), end)) for cohort, end in zip(cohorts, ends, strict=True)]
+def as_cohorts(trials: Any) -> list[tuple[Trials, np.ndarray]]:
+    """Whatever describes trials (one, a sweep, lists of both in lists) as cohorts, each with its trials' places.
 
-
-def run(
-    trials: Iterable[Trial] | Iterable[Trials] | Trial | Trials,
-    *,
-    usage: Usage | None = None,
-    weights: Weights | None = None,
-) -> pl.DataFrame:
-    """Train the trials, all of a structure as one program, and return one row per trial.
-
-        table = krogh.run(krogh.sweep(trial, seed=range(100)))
-        table["convergence_time"].median()
-
-    Rows come in the order of the trials given. `weights` receives the weights that the trials end with, and those of
-    their snapshots; trials that begin with others' weights find them there, or are trained after them in one call.
+    Places count through everything in the order given. A sweep's cohorts stay as they are; single trials of one
+    structure become one cohort, wherever they stand.
     """
-    pairs = as_cohorts(trials)
-    cohorts, ids = [cohort for cohort, _ in pairs], [cohort.ids() for cohort, _ in pairs]
-    everyone = [np.arange(len(cohort)) for cohort in cohorts]
-    tables = []
-    keep = weights is not None
-    with closing(run_cohorts(cohorts, everyone, usage=usage, keep_weights=keep, weights_of=weights)) as records:
-        for place, part in records:
-            if part is None:
-                continue
-            cohort, places = pairs[place]
-            if weights is not None:
-                weights.add(ids[place], cohort.template.snapshots, part)
-            table = record_table(cohort, ids[place], part).with_columns(pl.Series(ORDER, places[part.position]))
-            tables.append(with_fields(cohort, part.position, table).collect())
-    return pl.concat(tables, how="diagonal_relaxed").sort(ORDER).drop(ORDER) if tables else pl.DataFrame()
+    cohorts: list[tuple[Trials | None, list[int]]] = []
+    singles: dict[str, tuple[int, list[Trial]]] = {}
+    count = 0
+    for item in _flat(trials):
+        if isinstance(item, Trials):
+            cohorts.append((item, list(range(count, count + len(item)))))
+            count += len(item)
+            continue
+        number, group = singles.setdefault(structure_of(item), (len(cohorts), []))
+        if not group:
+            cohorts.append((None, []))
+        group.append(item)
+        cohorts[number][1].append(count)
+        count += 1
+    stacked = {number: stack(group)[0] for number, group in singles.values()}
+    return [(given or stacked[number], np.asarray(places)) for number, (given, places) in enumerate(cohorts)]
+
+
+def _flat(trials: Any) -> Iterator[Trial | Trials]:
+    """Trials and cohorts one after the other, out of any nesting."""
+    if isinstance(trials, Trial | Trials):
+        yield trials
+        return
+    several = isinstance(trials, Iterable) and not isinstance(trials, str | bytes | Mapping)
+    require(several, f"expected trials, sweeps, or lists of them; got {type(trials).__name__}")
+    for item in trials:
+        yield from _flat(item)

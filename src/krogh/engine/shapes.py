@@ -57,7 +57,7 @@ def once_per_structure(function: Callable[..., Any], *values: Value) -> Any:
 
 def _checked(trial: Trial) -> Shapes:
     params: Shapes = once_per_structure(_parameters, trial.model, trial.task)
-    examples: Examples = once_per_structure(_examples, trial.task)
+    examples: Examples = example_shapes(trial.task)
     prediction = jax.eval_shape(trial.model.predict, params, examples.x)
     check_prediction(trial, prediction, examples)
     if trial.probes:
@@ -67,6 +67,12 @@ def _checked(trial: Trial) -> Shapes:
         measure = lambda *seen, probe=probe: probe.measure(trial.moment(*seen))  # noqa: E731
         _check_measurement(trial, probe, jax.eval_shape(measure, params, params, *numbers, sample))
     return params
+
+
+def example_shapes(task: Task) -> Examples:
+    """The shapes of `EXAMPLES` examples of a task."""
+    found: Examples = once_per_structure(_examples, task)
+    return found
 
 
 def _examples(task: Task) -> Examples:

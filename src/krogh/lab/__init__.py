@@ -14,9 +14,16 @@
     claims.py       a statistic, a threshold and a verdict
     charts.py       figures that gather the data they draw; figures.py: one look for all
     study.py        an experiment at a scale, run into a folder, resumed and judged from it
-    training.py     training what is missing, with progress
+    training.py     training what is missing, with progress; display.py: how that is shown
+    runs.py         `krogh.run`: trials without a question, in memory or into a folder
+    opening.py      a study read from its folder; exporting.py: its table for pandas, xarray and CSV
     frames.py       what views see at the snapshots of a study, for a page that replays its training
     store.py        records on disk; weights.py: trained weights; sources.py: what both were made of
+    remote.py       a study at a URL, brought into a mirror and sent from it; sites.py: the place that a URL names
+    members.py      processes at work on one study; sharing.py: what they give each other; costs.py: what each has spent
+    planning.py     what a study would cost
+    mathtext.py     words of a figure set as mathematics; alternative.py: a figure in words
+    tracking.py     a study as a run of MLflow or Weights & Biases
 
 Nothing here knows any particular experiment. What the rules of estimates cover, and which function is for what, is in
 docs/statistics.md.
@@ -24,7 +31,7 @@ docs/statistics.md.
 
 from krogh.lab.charts import Chart, Figure
 from krogh.lab.claims import Claim, Claims, need
-from krogh.lab.curves import Curve, curves, exact_curve, groups, mean_samples, times_of
+from krogh.lab.curves import Curve, curves, exact_curve, groups, look_table, mean_samples, times_of
 from krogh.lab.estimate import (
     Estimate,
     maximum,
@@ -107,6 +114,7 @@ __all__ = [
     "kaplan_meier",
     "ks_distance",
     "law_preference",
+    "look_table",
     "maximum",
     "mean",
     "mean_samples",

@@ -39,6 +39,7 @@ class Figure:
     drawing: Any
     data: pl.DataFrame
     alt: str = ""
+    marks: pl.DataFrame | None = None  # what was drawn, series by series, where other data are given
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ class Panel:
         self.rows: list[dict[str, Any]] = []
         self._colors = itertools.cycle(figures.PALETTE)
         self._keys = False
+        self._rows_named = False
 
     def axes(self, **axes: Any) -> Panel:
         """Label the axes: keywords are the fields of `Axes`."""
@@ -195,6 +197,7 @@ class Panel:
         """Names along the y axis at 0, 1, ..., the first on top."""
         self.ax.set_yticks(range(len(names)), names, **look)
         self.ax.invert_yaxis()
+        self._rows_named = True
 
     def legend(self, **options: Any) -> None:
         figures.legend(self.ax, **options)
@@ -203,6 +206,8 @@ class Panel:
     def _note(self, label: str, key: Key, x: np.ndarray, y: np.ndarray, color: str, side: Any) -> None:
         if key == "end" and label and np.isfinite(y).any():
             figures.direct_label(self.ax, x.tolist(), y.tolist(), label, color=color, side=side)
+        elif key == "end" and label and np.isposinf(y).any():
+            figures.edge_label(self.ax, float(x[np.isposinf(y)][-1]), label, color=color)
         self._keys |= key == "legend" and bool(label)
 
     def _gather(self, label: str, x: np.ndarray, y: np.ndarray, low: Any = None, high: Any = None) -> None:
@@ -263,11 +268,26 @@ class Chart:
                 panel.legend()
             if not (panel.ax.has_data() or panel.ax.tables):
                 panel.ax.set_visible(False)
-        return Figure(self.name, self.title, caption, self.drawing, self._data() if data is None else data, alt)
+        marks = self._marks()
+        given = self._data() if data is None else data
+        return Figure(self.name, self.title, caption, self.drawing, given, alt, marks)
 
-    def _data(self) -> pl.DataFrame:
+    def _marks(self) -> pl.DataFrame:
+        """What was drawn; where rows are named, what was measured is along x."""
+        turned = {"x": "value", "value": "x"}
+        return self._data(
+            [
+                [{turned.get(word, word): value for word, value in row.items()} for row in panel.rows]
+                if panel._rows_named
+                else panel.rows
+                for panel in self.panels
+            ]
+        )
+
+    def _data(self, rows_of: Sequence[Sequence[dict[str, Any]]] | None = None) -> pl.DataFrame:
         names = [panel.title or str(place + 1) for place, panel in enumerate(self.panels)]
-        rows = [{"panel": name} | row for name, panel in zip(names, self.panels, strict=True) for row in panel.rows]
+        parts = [panel.rows for panel in self.panels] if rows_of is None else rows_of
+        rows = [{"panel": name} | row for name, part in zip(names, parts, strict=True) for row in part]
         columns = {"panel": pl.String, "series": pl.String, **dict.fromkeys(("x", "value", "low", "high"), pl.Float64)}
         data = pl.DataFrame(rows, schema=columns)
         return data.drop("panel") if len(self.panels) == 1 else data

@@ -15,11 +15,13 @@ import dataclasses
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from krogh.errors import require
+from krogh.errors import KroghError, require
+from krogh.integrity import read_object
 from krogh.lab.estimate import Estimate
-from krogh.numbers import interval, json_number
+from krogh.numbers import from_json, interval, json_number
 
 REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE = "reproduced", "not reproduced", "inconclusive"
 VERDICTS = (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE)
@@ -46,6 +48,23 @@ class Claim:
 
     def as_json(self) -> dict[str, Any]:
         return {name: json_number(value) for name, value in asdict(self).items()}
+
+
+def read_claims(folder: Path) -> list[Claim]:
+    """The claims that a study has written into its folder."""
+    path = folder / "claims.json"
+    try:
+        found = read_object(folder, path.name)["claims"]
+        numbers = ("value", "low", "high")
+        return [Claim(**claim | {name: _number(claim[name]) for name in numbers}) for claim in found]
+    except FileNotFoundError:
+        raise KroghError(f"{folder} has no claims yet: its study is not finished") from None
+    except (KeyError, TypeError, ValueError, KroghError):
+        raise KroghError(f"{path} is damaged; `krogh judge {folder}` writes it again") from None
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(from_json(value))
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Curves: an estimate at each of several sizes, and how to read them off a table.
 
     by_k = curves(table, by="task.k", x="task.n", y="convergence_time")       # {k: Curve}, censored medians
+    looks = look_table(table, "task.k", "seed")              # what probes measured, a row per trial and look
 
 A curve's points rest on different trials and are drawn independently; whatever is computed from one curve twice (the
 slopes of its two halves, its fit and its last point) is paired.
@@ -17,7 +18,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from krogh.errors import require
+from krogh.errors import require, unknown
 from krogh.lab.estimate import Estimate, Floats, as_floats, exact, mean_time, median_time
 
 
@@ -159,3 +160,24 @@ def mean_samples(
     """Curves of the mean number of examples that online runs consumed until they converged; `budget` in steps."""
     horizon = float(batch_size * budget)
     return curves(table, x=x, by=by, statistic=mean_time, scale=float(batch_size), horizon=horizon)
+
+
+CURVE = "curve."
+"""How columns begin that hold what a probe measured, a list for every trial."""
+
+
+def look_table(table: pl.DataFrame, *keep: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
+    """What probes measured, a row per trial and look: the columns kept, `step`, and the measurements by their names.
+
+    All of them unless `columns` names some. Trials without a look, such as those of outside learners, have no row.
+    """
+    known = [name.removeprefix(CURVE) for name in table.columns if name.startswith(CURVE) and name != f"{CURVE}step"]
+    chosen = known if columns is None else list(columns)
+    for name in chosen:
+        if name not in known:
+            raise unknown("measurement", name, known)
+    names = [f"{CURVE}{name}" for name in ("step", *chosen)]
+    require(f"{CURVE}step" in table.columns, "these trials have no curves: they have no probes")
+    rows = table.filter(pl.col(f"{CURVE}step").is_not_null()).select(*dict.fromkeys(keep), *names).explode(names)
+    rows = rows.rename({name: name.removeprefix(CURVE) for name in names})
+    return rows.with_columns(pl.col("step").cast(pl.Int64), pl.col(chosen).cast(pl.Float64))

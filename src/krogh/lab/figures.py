@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 
 from krogh.errors import KroghError, require
 from krogh.files import replacing
+from krogh.lab.mathtext import typeset
 from krogh.numbers import tick
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ ORANGE, SKY, BLACK, YELLOW = "#E69F00", "#56B4E9", "#000000", "#F0E442"
 PALETTE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK, YELLOW)
 
 INK, MUTED, GRID = "#222222", "#5f5f5f", "#e4e4e4"
-_LABEL = "krogh-direct-label"
+LIGHT, DARK = "#fefefe", "#1e1e1e"
+"""Words on a coloured cell: a page in dark mode turns ink and paper round, but neither a map nor the words on it."""
+_LABEL, _SOURCE = "krogh-direct-label", "krogh-source"
 
 _STYLE: dict[str, Any] = {
     "lines.linewidth": 1.7,
@@ -117,8 +120,28 @@ def panel_title(ax: Axes, text: str) -> None:
 
 
 def legend(ax: Axes, **kwargs: Any) -> None:
-    """A quiet legend; prefer `direct_label` where there is room for it."""
-    ax.legend(**{"frameon": False, "fontsize": 9, "labelcolor": INK, **kwargs})
+    """A quiet legend; prefer `direct_label` where there is room for it.
+
+    Where an entry is a mark without a line it has a frame: a lone dot among the data would read as one of them.
+    """
+    made = ax.legend(**{"frameon": False, "fontsize": 9, "labelcolor": INK, **kwargs})
+    if any(_is_lone_mark(handle) for handle in made.legend_handles):
+        made.set_frame_on(True)
+        made.get_frame().set(facecolor="white", edgecolor=GRID, alpha=0.7, linewidth=0.8)
+
+
+def _is_lone_mark(handle: Any) -> bool:
+    """Whether an entry of a legend looks like a data point."""
+    from matplotlib.collections import PathCollection
+    from matplotlib.lines import Line2D
+
+    if isinstance(handle, Line2D):
+        return str(handle.get_linestyle()).lower() in ("none", "", " ") and handle.get_marker() not in (
+            "none",
+            "",
+            None,
+        )
+    return isinstance(handle, PathCollection)
 
 
 def interval_band(ax: Axes, x: ArrayLike, low: ArrayLike, value: ArrayLike, high: ArrayLike, **look: Any) -> Line2D:
@@ -238,6 +261,23 @@ def direct_label(
     )
 
 
+def edge_label(ax: Axes, x: float, text: str, *, color: str = INK) -> Annotation:
+    """Write `text` beside the open triangle at the upper edge of a curve that is nowhere finite."""
+    return ax.annotate(
+        text,
+        (x, 0.985),
+        xycoords=ax.get_xaxis_transform(),
+        xytext=(6, 0),
+        textcoords="offset points",
+        ha="left",
+        va="center",
+        color=color,
+        fontsize=9,
+        annotation_clip=False,
+        gid=_LABEL,
+    )
+
+
 def separate_labels(fig: Figure) -> None:
     """Push overlapping direct labels of one panel apart, up and down, until they can be read."""
     groups = [[text for text in ax.texts if text.get_gid() == _LABEL] for ax in fig.axes]
@@ -295,13 +335,23 @@ def source_note(target: Axes | Figure, text: str) -> None:
             color=MUTED,
             fontsize=7.5,
             annotation_clip=False,
+            gid=_SOURCE,
+            parse_math=False,
         )
         return
     height = float(target.get_size_inches()[1])
     strip = 0.2 / height  # the layout leaves a strip at the foot of the figure for the note
     layout: Any = target.get_layout_engine()
     layout.set(rect=(0, strip, 1, 1 - strip))
-    target.text(0.988, 0.05 / height, f"Source: {text}", ha="right", va="bottom", color=MUTED, fontsize=8)
+    note: dict[str, Any] = {
+        "ha": "right",
+        "va": "bottom",
+        "color": MUTED,
+        "fontsize": 8,
+        "gid": _SOURCE,
+        "parse_math": False,
+    }
+    target.text(0.988, 0.05 / height, f"Source: {text}", **note)
 
 
 def rate_map(ax: Axes, xs: Sequence[str], ys: Sequence[str], rates: ArrayLike, counts: ArrayLike | None = None) -> Any:
@@ -316,7 +366,7 @@ def rate_map(ax: Axes, xs: Sequence[str], ys: Sequence[str], rates: ArrayLike, c
         if np.isfinite(share):
             text = "✓" if share == 1 else f"{100 * share:.0f}"
             text += "" if numbers is None else f"\n({numbers[row, column]})"
-            shade = "white" if share < 0.5 else INK
+            shade = LIGHT if share < 0.5 else DARK
             ax.text(column + 0.5, row + 0.5, text, ha="center", va="center", fontsize=size, color=shade, zorder=4)
     ax.grid(False)
     crowded = sum(map(len, xs)) > 24
@@ -325,13 +375,65 @@ def rate_map(ax: Axes, xs: Sequence[str], ys: Sequence[str], rates: ArrayLike, c
     return image
 
 
-def save(fig: Figure, folder: Path | str, name: str) -> tuple[Path, Path]:
-    """Write `folder/name.svg` and `folder/name.pdf`; returns both paths. Never leaves half a file."""
+def set_mathematics(fig: Figure) -> None:
+    """Set the mathematics in the words of a figure (`krogh.lab.mathtext`); where `parse_math` is off, words stay."""
+    from matplotlib.text import Text
+    from matplotlib.ticker import FixedFormatter, FuncFormatter
+
+    for ax in fig.axes:
+        for axis in (ax.xaxis, ax.yaxis):
+            # Labels of ticks are written anew in every drawing, by the formatter.
+            given = axis.get_major_formatter()
+            verbatim = any(not label.get_parse_math() for label in axis.get_ticklabels())
+            if isinstance(given, FuncFormatter | FixedFormatter) and not verbatim:
+                axis.set_major_formatter(
+                    FuncFormatter(lambda value, place, given=given: _drawable(given(value, place)))
+                )
+    for text in fig.findobj(Text):
+        if text.get_parse_math():
+            text.set_text(_drawable(text.get_text(), bold=text.get_fontweight() in ("bold", 700)))
+
+
+def _drawable(text: str, *, bold: bool = False) -> str:
+    """The text with its mathematics set, or as it is where Matplotlib cannot read what was made of it."""
+    from matplotlib.mathtext import MathTextParser
+
+    made = typeset(text, bold=bold)
+    if made == text:
+        return text
+    try:
+        for line in made.split("\n"):
+            MathTextParser("path").parse(line)
+    except ValueError:
+        return text
+    return made
+
+
+def without_headline(fig: Figure) -> None:
+    """Take away what a paper says beside a figure: the headline over it and the source under it."""
+    from matplotlib.text import Text
+
+    fig.suptitle("").set_in_layout(False)
+    for note in fig.findobj(lambda artist: isinstance(artist, Text) and artist.get_gid() == _SOURCE):
+        note.remove()
+    layout: Any = fig.get_layout_engine()
+    if layout is not None:
+        layout.set(rect=(0, 0, 1, 1))
+
+
+def save(fig: Figure, folder: Path | str, name: str, *, plain: bool = False) -> tuple[Path, Path]:
+    """Write `folder/name.svg` and `folder/name.pdf`; returns both paths. Never leaves half a file.
+
+    Mathematics in its words is set as such; a `plain` figure has neither headline nor source.
+    """
     if not name or Path(name).name != name:
         raise KroghError(f"a figure's name must be a file name without folders; got {name!r} (try 'scaling')")
     metadata = {"svg": {"Date": None, "Creator": "krogh"}, "pdf": {"CreationDate": None, "Creator": "krogh"}}
     paths = []
     with style():
+        if plain:
+            without_headline(fig)
+        set_mathematics(fig)
         separate_labels(fig)
         for kind, about in metadata.items():
             path = Path(folder) / f"{name}.{kind}"

@@ -28,7 +28,7 @@ from krogh.engine import Trial, Trials
 from krogh.errors import KroghError, require, require_integer
 from krogh.files import STUDY_SCHEMA, write_atomically
 from krogh.lab.results import Network
-from krogh.lab.study import read_study
+from krogh.lab.study import experiment_of, plugin_of, read_study
 from krogh.lab.weights import Weights, WeightsFolder
 from krogh.probes.views import DISTANCES, Bars, HeatMap, Lines, Look, Numbers, Panel, mean_error, panels_of
 from krogh.registry import EXPERIMENTS
@@ -88,7 +88,7 @@ def _networks(folder: Path, summary: Mapping[str, Any], most: int) -> Iterator[N
     """The trials that are shown, with their weights."""
     name, status = summary["name"], summary.get("status")
     require(status == "complete", f"{folder} is {status}: finish it first with {summary.get('command')!r}")
-    experiment = EXPERIMENTS[name]()
+    experiment = experiment_of(summary)
     settings = experiment.settings(summary["scale"], summary["settings"])
     cohorts = list(experiment.trials(settings))
     kept = [cohort for cohort in cohorts if cohort.template.snapshots]
@@ -126,11 +126,12 @@ def _chosen(places: Sequence[Place], most: int) -> list[Place]:
 
 def _without_snapshots(folder: Path, summary: Mapping[str, Any], settings: Any, asked: bool) -> str:
     """Why there is nothing to replay, and what to do."""
-    name, scale = summary["name"], summary["scale"]
+    name = summary["name"]
     if asked:
         return f"{folder} holds no snapshots: its weights were removed. Run {summary.get('command')!r} again, elsewhere"
     if hasattr(settings, "snapshots"):
-        remedy = f"run it with them into another folder: krogh run {name} --scale {scale} --set snapshots=50 --out ..."
+        words = " ".join(word for word in (name, plugin_of(summary), f"--scale {summary['scale']}") if word)
+        remedy = f"run it with them into another folder: krogh run {words} --set snapshots=50 --out ..."
     else:
         keeping = [other for other, cls in EXPERIMENTS.items() if hasattr(next(iter(cls.scales.values())), "snapshots")]
         remedy = f"{name} has no setting for them; experiments with a setting 'snapshots' are {', '.join(keeping)}"

@@ -20,6 +20,7 @@ import polars as pl
 from numpy.typing import ArrayLike
 
 from krogh.errors import require, unknown
+from krogh.lab.curves import look_table
 from krogh.lab.estimate import Floats
 
 DISTANCE, BASELINE = "distance_", "baseline_"
@@ -110,10 +111,5 @@ def curve_table(
     table: pl.DataFrame, columns: Sequence[str], *, labels: Sequence[str] = (), scale: float = 1.0
 ) -> pl.DataFrame:
     """The curves as tidy rows: labels, seed, time (steps times `scale`), and the columns asked for."""
-    parts = []
-    for row in table.iter_rows(named=True):
-        curve = curve_of(row)
-        head = {name: row[name] for name in (*labels, "seed")}
-        own = pl.DataFrame({"time": scale * curve["step"], **{name: curve[name] for name in columns}})
-        parts.append(own.select(*(pl.lit(value).alias(name) for name, value in head.items()), pl.all()))
-    return pl.concat(parts)
+    looks = look_table(table, *labels, "seed", columns=columns)
+    return looks.select(*labels, "seed", (scale * pl.col("step")).alias("time"), *columns)

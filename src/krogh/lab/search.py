@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from krogh.engine import Trials
-from krogh.engine.checking import CONVERGED
-from krogh.engine.lane import Finished, Waiting
+from krogh.engine.lane import Waiting
 from krogh.errors import require, require_integer
 from krogh.lab.frontier import Frontier, Rule
 
@@ -194,11 +193,10 @@ class Dispatcher:
         )
         self._hand_out(first)
 
-    def report(self, place: int, finished: Finished) -> None:
-        """Records of the cohort at `place`."""
-        positions = self._firsts[place] + finished.position
-        success = finished.status == CONVERGED
-        self._hand_out(self._search.report(dict(zip(positions.tolist(), success.tolist(), strict=True))))
+    def report(self, place: int, positions: np.ndarray, success: np.ndarray) -> None:
+        """Which of some trials of the cohort at `place` converged."""
+        places = self._firsts[place] + positions
+        self._hand_out(self._search.report(dict(zip(places.tolist(), success.tolist(), strict=True))))
 
     def _hand_out(self, positions: list[int]) -> None:
         homes = np.searchsorted(self._firsts, positions, side="right") - 1

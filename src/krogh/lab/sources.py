@@ -38,9 +38,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import jax
-
 from krogh import registry
+from krogh.engine.devices import devices_here
 
 PACKAGES = ("krogh", "jax", "jaxlib", "equinox", "numpy", "scipy", "polars", "matplotlib", "torch")
 NO_SOURCE = "no source"
@@ -538,7 +537,7 @@ def versions() -> dict[str, str]:
 
 
 def device_in_words() -> str:
-    devices = jax.local_devices()
+    devices = devices_here()
     kind = devices[0].device_kind if devices[0].platform != "cpu" else f"CPU, {os.cpu_count()} cores"
     return kind if len(devices) == 1 else f"{len(devices)} × {kind}"
 

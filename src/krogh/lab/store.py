@@ -1,14 +1,17 @@
 """The store: records on disk, addressed by the trials' identities.
 
-While a cohort is in flight its finished trials are written in parts; when it ends the parts become one Parquet file. A
-crash between a merge and the removal of its parts leaves duplicates, which reading drops. A file's name ends with the
-digest of its bytes: Parquet has no checksum of its own, and a byte that changed on disk would otherwise be a result.
+While a cohort is in flight its finished trials are written in parts; when it ends the parts become one Parquet file.
+Where there are thousands of small files, those of many cohorts become one: a folder is never so full that listing it
+costs more than writing to it. A crash between a merge and the removal of its sources leaves duplicates, which reading
+drops. A file's name ends with the digest of its bytes: Parquet has no checksum of its own, and a byte that changed on
+disk would otherwise be a result.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +19,13 @@ import numpy as np
 import polars as pl
 
 from krogh.engine.records import ORDER
-from krogh.errors import KroghError
+from krogh.errors import KroghError, require
 from krogh.files import RECORDS_SCHEMA, put_in_place, replacing, temporary_beside
 
 MERGED_ROWS = 200_000
+MOST_SMALL, SMALL_BYTES = 512, 1 << 20
+"""So many files of ended cohorts may be small before they are packed together."""
+PACKED, PART = "packed", ".part-"
 META = "krogh"
 
 
@@ -28,37 +34,95 @@ class Store:
 
     def __init__(self, folder: Path):
         self.folder = folder
+        self._ended = 0  # cohorts since small files were last looked for
 
     def files(self) -> list[Path]:
-        return sorted(self.folder.glob("*.parquet")) if self.folder.is_dir() else []
+        return sorted(self._named(""))
 
     def check(self) -> None:
         """Refuse a damaged file, or one that krogh did not write, before anything is trained or written."""
         for path in self.files():
-            _check_file(path)
+            try:
+                check_file(path)
+            except KroghError:
+                if os.path.lexists(path):  # else another process has merged it in the meantime
+                    raise
 
     def ids(self) -> np.ndarray:
         """Identities of the trials that are there [count], sorted."""
-        files = self.files()
-        if not files:
-            return np.zeros(0, np.uint64)
-        return np.unique(pl.concat([pl.scan_parquet(path).select("id") for path in files]).collect()["id"].to_numpy())
+        while True:
+            try:
+                each = [pl.read_parquet(path, columns=["id"])["id"].to_numpy() for path in self.files()]
+                return np.unique(np.concatenate([np.zeros(0, np.uint64), *each]))
+            except FileNotFoundError:  # another process has merged it in the meantime: what it held is in a new one
+                for path in self.files():
+                    require(path.exists() or not path.is_symlink(), f"{path} is a link to nothing; remove it")
+
+    def in_parts(self) -> set[str]:
+        """The cohorts of which there are parts: interrupted, or ended and very large."""
+        return {path.name.partition(PART)[0] for path in self._named("") if PART in path.name}
+
+    def has_parts(self, cohort: str) -> bool:
+        """Whether something of a cohort was written before it ended."""
+        return any(PART in path.name for path in self._named(cohort))
+
+    def _named(self, beginning: str) -> list[Path]:
+        """Files whose names begin so; a glob would take ten times as long."""
+        try:
+            with os.scandir(self.folder) as entries:
+                names = [entry.name for entry in entries if entry.name.startswith(beginning)]
+        except FileNotFoundError:
+            return []
+        return [self.folder / name for name in names if name.endswith(".parquet") and not name.startswith(".")]
 
     def add_part(self, cohort: str, table: pl.DataFrame) -> None:
         """Write finished trials of a cohort."""
-        self._write(f"{cohort}.part", table, cohort)
+        self._write(f"{cohort}.part", _each_once(table), cohort)
 
     def merge(self, cohort: str) -> None:
         """Make the parts of a finished cohort one file; those of a very large one stay, each large enough itself."""
-        sources = sorted(self.folder.glob(f"{cohort}*.parquet"))  # the whole one, if there is one, comes first
-        rows = sum(pl.scan_parquet(path).select(pl.len()).collect().item() for path in sources)
-        if rows > MERGED_ROWS or not any(".part-" in path.name for path in sources):
+        sources = sorted(self._named(cohort))  # the whole one, if there is one, comes first
+        if not any(PART in path.name for path in sources):
             return
-        merged = pl.concat([pl.read_parquet(path) for path in sources], how="diagonal_relaxed")
-        whole = self._write(cohort, merged.unique("id", keep="first").sort(ORDER), cohort)
+        if len(sources) == 1:  # sound already, but for its name
+            sources[0].replace(sources[0].with_name(sources[0].name.replace(PART, "-")))
+        elif sum(map(_rows, sources)) <= MERGED_ROWS:
+            self._gather(cohort, sources, [pl.read_parquet(path) for path in sources])
+        self._ended += 1
+        if self._ended >= MOST_SMALL:
+            self._ended = 0
+            self._pack()
+
+    def add_ended(self, tables: list[tuple[str, pl.DataFrame]]) -> None:
+        """Write cohorts of which nothing is there yet, each all at once: one as its own file, several as one."""
+        if len(tables) == 1:
+            ((cohort, table),) = tables
+            self.add_part(cohort, table)
+            self.merge(cohort)
+        elif tables:
+            together = pl.concat([table for _, table in tables], how="diagonal_relaxed")
+            self._write(PACKED, _each_once(together), PACKED)
+
+    def _gather(self, name: str, sources: list[Path], tables: list[pl.DataFrame]) -> None:
+        """One file in the place of several; of a trial that is in two of them, the first is kept."""
+        written = self._write(name, _each_once(pl.concat(tables, how="diagonal_relaxed")), name)
         for path in sources:
-            if path != whole:
-                path.unlink()
+            if path != written:
+                path.unlink(missing_ok=True)
+
+    def _pack(self) -> None:
+        """Put small files of ended cohorts together."""
+        small = [path for path in self.files() if PART not in path.name and path.stat().st_size < SMALL_BYTES]
+        if len(small) < MOST_SMALL:
+            return
+        pack, tables, rows = list[Path](), list[pl.DataFrame](), 0
+        for path in small:
+            pack.append(path)
+            tables.append(pl.read_parquet(path))
+            rows += len(tables[-1])
+            if rows > MERGED_ROWS or path is small[-1]:
+                self._gather(PACKED, pack, tables)
+                pack, tables, rows = [], [], 0
 
     def scan(self, ids: np.ndarray) -> pl.LazyFrame:
         """The records of the trials with these identities, a row for each of `ids` that is there, in their order.
@@ -77,6 +141,16 @@ class Store:
             return put_in_place(temporary, self.folder / f"{stem}-{_digest(temporary)}.parquet")
 
 
+def _each_once(table: pl.DataFrame) -> pl.DataFrame:
+    """Every trial once, in the order of the study; most tables are so already."""
+    once = table if table["id"].n_unique() == len(table) else table.unique("id", keep="first", maintain_order=True)
+    return once if once[ORDER].is_sorted() else once.sort(ORDER)
+
+
+def _rows(path: Path) -> int:
+    return int(pl.scan_parquet(path).select(pl.len()).collect().item())
+
+
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=8)).hexdigest()
@@ -93,7 +167,8 @@ def _sink(path: Path, table: pl.DataFrame | pl.LazyFrame, about: dict[str, Any])
     table.lazy().sink_parquet(path, compression="zstd", metadata={META: note})
 
 
-def _check_file(path: Path) -> None:
+def check_file(path: Path) -> None:
+    """Refuse a file of records that is damaged, or that krogh did not write."""
     remedy = "move it out of the folder and run again: what it held is trained again"
     try:
         note = pl.read_parquet_metadata(path).get(META)

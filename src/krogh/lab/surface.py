@@ -43,7 +43,7 @@ import polars as pl
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaln, logsumexp
 
-from krogh.engine import Trial, Usage, sweep
+from krogh.engine import Trial, sweep
 from krogh.errors import require, require_integer
 from krogh.lab import figures
 from krogh.lab.charts import Chart, Figure
@@ -53,7 +53,7 @@ from krogh.lab.frontier import Frontier, Rule, curve_grid
 from krogh.lab.sample_complexity import Fall, largest_fall
 from krogh.lab.search import Problem, Search
 from krogh.lab.store import Store
-from krogh.lab.training import Progress, train_missing
+from krogh.lab.training import Progress, Work, train_missing
 
 FALLS = 0.03  # prior chance that a row loses again what it has reached
 FREE = 0.01  # prior chance that a row and the next have nothing to do with each other
@@ -480,7 +480,7 @@ def surface(
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) if out is None else Path(out)
         store = Store(folder)
-        train_missing(cohorts, ids, store, Usage(), progress, show, None, search)
+        train_missing(Work(cohorts, ids, store, progress, show), search)
         spent = store.scan(np.unique(np.concatenate(ids))).select(pl.col("steps").cast(pl.Int64).sum()).collect().item()
     found.cost = {"trials": found.trials, "grid_trials": search.positions, "steps": int(spent)}
     return found

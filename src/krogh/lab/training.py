@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +16,19 @@ import polars as pl
 
 from krogh.engine import Trials, Usage, run_cohorts
 from krogh.engine.checking import CONVERGED, DIVERGED
-from krogh.engine.lane import Finished
+from krogh.engine.executor import Executor
+from krogh.engine.lane import Finished, Waiting
 from krogh.engine.records import record_table
+from krogh.lab.members import Member
 from krogh.lab.search import Dispatcher, Search
+from krogh.lab.sharing import LOOK_SECONDS, Apprentice, Crew, attending, can_be_shared, looking, repeated
 from krogh.lab.store import Store
 from krogh.lab.weights import WeightsFolder, write_finished
 from krogh.values import digest
 
 FLUSH_SECONDS = 20.0
 FLUSH_ROWS = 200_000
+MOMENT_SECONDS = 1.0  # within which cohorts that end are written together
 
 
 @dataclass
@@ -40,13 +47,22 @@ class Progress:
 
     def add(self, finished: Finished, seconds: float) -> None:
         """Count trials that ended; `seconds` since training began."""
-        self.done += len(finished.position)
-        self.converged += int((finished.status == CONVERGED).sum())
-        self.diverged += int((finished.status == DIVERGED).sum())
-        self.steps += int(finished.steps.sum(dtype=np.int64))
+        self.count(finished.status == CONVERGED, finished.status == DIVERGED, finished.steps)
         self.seconds = seconds
         if not self.first_seconds:
             self.first_done, self.first_seconds = self.done, self.seconds
+
+    def count(self, converged: np.ndarray, diverged: np.ndarray, steps: np.ndarray) -> None:
+        """Count trials that ended, here or elsewhere."""
+        self.done += len(steps)
+        self.converged += int(converged.sum())
+        self.diverged += int(diverged.sum())
+        self.steps += int(steps.sum(dtype=np.int64))
+
+    def begin(self) -> float:
+        """When training began by the clock, had it not paused; the pace is found out anew."""
+        self.first_done, self.first_seconds = 0, 0.0
+        return time.perf_counter() - self.seconds
 
     @property
     def steps_per_second(self) -> float:
@@ -59,50 +75,114 @@ class Progress:
         return (self.seconds - self.first_seconds) / fresh * (self.total - self.done) if fresh > 0 else None
 
 
-def train_missing(
-    cohorts: list[Trials],
-    ids_of: list[np.ndarray],
-    store: Store,
-    usage: Usage,
-    progress: Progress,
-    show: Callable[[Progress], None],
-    weights_folder: Path | None,
-    search: Search | None = None,
-) -> None:
-    """Train what the store does not hold yet, all cohorts in one go; with a search, only what it asks for."""
-    missing_of: list[Any] = _missing(ids_of, store.ids())
+@dataclass
+class Work:
+    """What is to be trained and by what, where it goes, what it costs, and who is told of it.
+
+    `spend` is called whenever records have been written.
+    """
+
+    cohorts: list[Trials]
+    ids: list[np.ndarray]
+    store: Store
+    progress: Progress
+    show: Callable[[Progress], None]
+    weights_folder: Path | None = None
+    executor: Executor | None = None
+    usage: Usage = field(default_factory=Usage)
+    spend: Callable[[], None] = lambda: None
+
+    def start(
+        self, positions: Sequence[np.ndarray | Waiting], weights_of: WeightsFolder | None = None
+    ) -> Generator[tuple[int, Finished | None], None, None]:
+        """Train the trials at `positions` of each cohort."""
+        keep, train = self.weights_folder is not None, self.executor or run_cohorts
+        return train(self.cohorts, positions, usage=self.usage, keep_weights=keep, weights_of=weights_of)
+
+
+def train_missing(work: Work, search: Search | None = None, member: Member | None = None) -> None:
+    """Train what the store does not hold yet, all cohorts in one go; with a search, only what it asks for.
+
+    A `member` that leads gives some of it to others that ask.
+    """
+    progress, store = work.progress, work.store
+    crew = None
+    if member is not None and can_be_shared(work.cohorts):
+        crew = Crew(member, store, work.ids, adopting=search is None)
+    missing_of: list[Any] = _missing(work.ids, store.ids())
     progress.done = progress.resumed = progress.total - sum(len(missing) for missing in missing_of)
-    writers = _record_writers(cohorts, ids_of, store, weights_folder)
-    for writer, missing in zip(writers, missing_of, strict=True):
+    log = _Log(work, merging=True)
+    for place, missing in enumerate(missing_of):
         if not len(missing):
-            writer.close()
+            log.close(place)
+    dispatcher = None
     if search is not None:
-        dispatcher = Dispatcher(search, cohorts, _successes(ids_of, store))
+        dispatcher = Dispatcher(search, work.cohorts, _successes(work.ids, store))
         missing_of, progress.total = dispatcher.waiting, progress.done + dispatcher.most
+    if crew is not None:
+        missing_of = crew.queues(missing_of) if dispatcher is None else crew.queues_of(dispatcher)
     if progress.done < progress.total:
-        show(progress)
-    known = None if weights_folder is None else WeightsFolder(weights_folder)
-    records = run_cohorts(cohorts, missing_of, usage=usage, keep_weights=weights_folder is not None, weights_of=known)
-    begun = time.perf_counter()
-    try:
+        work.show(progress)
+    begun, counting = progress.begin(), threading.Lock()
+
+    def take_in(place: int, positions: np.ndarray, rows: pl.DataFrame) -> None:
+        """Records that other processes have written."""
+        converged = (rows["outcome"] == "converged").to_numpy()
+        with counting:
+            if dispatcher is not None:
+                dispatcher.report(place, positions, converged)
+            progress.count(converged, (rows["outcome"] == "diverged").to_numpy(), rows["steps"].to_numpy())
+
+    known = None if work.weights_folder is None else WeightsFolder(work.weights_folder)
+    records = work.start(missing_of, known)
+    with contextlib.ExitStack() as stack:
+        stack.callback(log.flush)
+        stack.callback(records.close)
+        if crew is not None:
+            stack.enter_context(attending(crew, take_in))
+        stack.enter_context(log.watched())
+        stack.callback(log.flush)  # first of all: an interruption leaves little time
         for place, finished in records:
             if finished is None:
-                writers[place].close()
-            else:
-                writers[place].add(finished)
-                if search is not None:
-                    dispatcher.report(place, finished)
-                for writer in writers:  # also those whose next trials may be a long time coming
-                    writer.flush_when_due()
+                log.close(place)
+                continue
+            log.add(place, finished)
+            with counting:
+                if dispatcher is not None:
+                    dispatcher.report(place, finished.position, finished.status == CONVERGED)
                 progress.add(finished, time.perf_counter() - begun)
-                show(progress)
-    finally:
-        records.close()
-        for writer in writers:
-            writer.flush()
+            work.show(progress)
     if search is not None:
         progress.total = progress.done
-        show(progress)
+        work.show(progress)
+    elif crew is not None and crew.gave and any(map(len, _missing(work.ids, store.ids()))):
+        train_missing(work, search, member)  # somebody took trials and left neither them nor records
+
+
+def train_given(work: Work, member: Member) -> None:
+    """Train what the process that leads gives to this one, until this one leads."""
+    if not work.cohorts or not can_be_shared(work.cohorts):
+        while not member.leads():
+            time.sleep(LOOK_SECONDS)
+        return
+    log, progress = _Log(work, merging=False), work.progress
+    progress.done = progress.resumed = int(np.isin(np.concatenate(work.ids), work.store.ids()).sum())
+    apprentice, begun = Apprentice(member, work.cohorts), progress.begin()
+    records = work.start(apprentice.waiting)
+    with contextlib.ExitStack() as stack:
+        stack.callback(log.flush)
+        stack.callback(records.close)
+        stack.enter_context(looking(apprentice))
+        stack.enter_context(log.watched())
+        stack.callback(log.flush)
+        for place, finished in records:
+            if finished is not None:
+                log.add(place, finished)
+                progress.add(finished, time.perf_counter() - begun)
+                if apprentice.done(place, finished.position):
+                    log.flush()
+                    apprentice.ask()
+                work.show(progress)
 
 
 def _successes(ids_of: list[np.ndarray], store: Store) -> dict[int, bool]:
@@ -121,32 +201,109 @@ class _RecordWriter:
     def __init__(self, cohort: Trials, ids: np.ndarray, first: int, store: Store, weights_folder: Path | None):
         self._cohort, self._ids, self._first, self._store = cohort, ids, first, store
         self._weights_folder = weights_folder
-        self._key = digest(cohort.structure).hex()
+        self.key = digest(cohort.structure).hex()
         self._batches: list[Finished] = []
-        self._rows, self._flushed = 0, time.perf_counter()
+        self._rows, self._since = 0, 0.0
 
     def add(self, finished: Finished) -> None:
         if self._weights_folder is not None:
             snapshots = self._cohort.template.snapshots
             write_finished(self._weights_folder, self._ids[finished.position], finished, snapshots)
+        if not self._batches:
+            self._since = time.perf_counter()
         self._batches.append(replace(finished, weights=None, snapshots=None))
         self._rows += len(finished.position)
 
-    def flush_when_due(self) -> None:
-        if self._rows >= FLUSH_ROWS or time.perf_counter() - self._flushed > FLUSH_SECONDS:
-            self.flush()
+    @property
+    def due(self) -> bool:
+        return self._rows >= FLUSH_ROWS or time.perf_counter() - self._since > FLUSH_SECONDS
+
+    def table(self) -> pl.DataFrame | None:
+        """What has come in since the last time."""
+        batches = self._batches
+        return record_table(self._cohort, self._ids, _concatenate(batches), self._first) if batches else None
+
+    def clear(self) -> None:
+        """Hold nothing more: it is written. An interruption before this leaves a second copy, which reading drops."""
+        self._batches, self._rows = [], 0
 
     def flush(self) -> None:
         """Write what has come in since the last time."""
-        if self._batches:
-            rows = record_table(self._cohort, self._ids, _concatenate(self._batches), self._first)
-            self._store.add_part(self._key, rows)
-        self._batches, self._rows, self._flushed = [], 0, time.perf_counter()
+        if (rows := self.table()) is not None:
+            self._store.add_part(self.key, rows)
+        self.clear()
 
-    def close(self) -> None:
-        """All of the cohort's trials have ended."""
-        self.flush()
-        self._store.merge(self._key)
+    def merge(self) -> None:
+        """Make one file of all parts."""
+        self._store.merge(self.key)
+
+
+class _Log:
+    """The records of all cohorts on their way into the store; only cohorts that have some are looked at.
+
+    A cohort that has ended is written at once, unless another was a moment ago: then those of that moment share a file.
+    """
+
+    def __init__(self, work: Work, *, merging: bool):
+        self._writers = _record_writers(work.cohorts, work.ids, work.store, work.weights_folder)
+        self._store, self._spend, self._merging = work.store, work.spend, merging
+        self._holding: dict[int, None] = {}  # places of the cohorts with records that are not written yet
+        self._ended: list[tuple[str, pl.DataFrame]] = []
+        self._ended_rows, self._written = 0, -math.inf
+        self._lock = threading.RLock()
+
+    def add(self, place: int, finished: Finished) -> None:
+        with self._lock:
+            self._writers[place].add(finished)
+            self._holding[place] = None
+            self.write_due()
+
+    def close(self, place: int) -> None:
+        """All trials of a cohort have ended."""
+        writer = self._writers[place]
+        with self._lock:
+            if not self._merging or self._store.has_parts(writer.key):
+                writer.flush()
+                if self._merging:
+                    writer.merge()
+                self._spend()
+            elif (rows := writer.table()) is not None:
+                self._ended.append((writer.key, rows))
+                self._ended_rows += len(rows)
+                writer.clear()
+            self._holding.pop(place, None)
+            self.write_due()
+
+    def write_due(self) -> None:
+        """Write what has waited for long enough."""
+        with self._lock:
+            due = [held for held in self._holding if self._writers[held].due]  # others may be long in coming
+            for held in due:
+                self._writers[held].flush()
+                del self._holding[held]
+            moment = time.perf_counter() - self._written > MOMENT_SECONDS
+            ended = bool(self._ended) and (moment or self._ended_rows >= FLUSH_ROWS)
+            if ended:
+                self._write_ended()
+            if due or ended:
+                self._spend()
+
+    def watched(self) -> contextlib.AbstractContextManager[None]:
+        """While the block runs, what is due is written also when no record comes for a long time."""
+        return repeated(self.write_due, MOMENT_SECONDS, lambda: None)
+
+    def _write_ended(self) -> None:
+        self._store.add_ended(self._ended)
+        self._ended, self._ended_rows, self._written = [], 0, time.perf_counter()
+
+    def flush(self) -> None:
+        """Write everything that has come in."""
+        with self._lock:
+            self._write_ended()
+            for place in self._holding:
+                self._writers[place].flush()
+            self._holding.clear()
+            self._spend()
 
 
 def _record_writers(
@@ -161,18 +318,18 @@ def _record_writers(
 
 def _missing(ids_of: list[np.ndarray], present: np.ndarray) -> list[np.ndarray]:
     """For each cohort the positions of the trials to train: not there yet, and a trial asked for twice only once."""
-    result = []
-    for ids in ids_of:
-        _, distinct = np.unique(ids, return_index=True)
-        result.append(np.sort(distinct[~np.isin(ids[distinct], present)]))
-        present = np.union1d(present, ids)
-    return result
+    everyone = np.concatenate([np.zeros(0, np.uint64), *ids_of])
+    first = np.zeros(len(everyone), bool)
+    first[np.unique(everyone, return_index=True)[1]] = True
+    wanted = first & ~np.isin(everyone, present)
+    ends = np.cumsum([len(ids) for ids in ids_of])
+    return [np.flatnonzero(own) for own in np.split(wanted, ends[:-1])] if ids_of else []
 
 
 def _concatenate(batches: list[Finished]) -> Finished:
     """Records of many batches as one: a table per batch would take more room than the records themselves."""
     columns: dict[str, Any] = {}
-    for field in fields(Finished):
-        parts = [getattr(batch, field.name) for batch in batches]
-        columns[field.name] = None if parts[0] is None else np.concatenate(parts)
+    for column in fields(Finished):
+        parts = [getattr(batch, column.name) for batch in batches]
+        columns[column.name] = None if parts[0] is None else np.concatenate(parts)
     return Finished(**columns)

@@ -86,6 +86,12 @@ class WeightsFolder:
             self._known.add(path)
 
 
+def check_weights(path: Path) -> None:
+    """Refuse a file that is not whole, or holds no weights of trials."""
+    with _opened(path) as file:
+        require("id" in file.keys(), f"{path} names no trials")  # noqa: SIM118 (no mapping)
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     """A file of weights; a damaged one is named."""

@@ -42,7 +42,8 @@ from krogh.networks.compiled import Compiled, Decision, Sizes, Subject, Work, la
 from krogh.networks.handmade import Checked, handmade, sizes_of
 from krogh.networks.margins.automata import certify_automaton
 from krogh.networks.relu import Affine, Array, affine, rounding_layers
-from krogh.programs.automata.automaton import Automaton, sample_word
+from krogh.programs import budgets
+from krogh.programs.automata.automaton import Automaton, named_symbols, sample_word
 from krogh.programs.automata.files import parse_automaton, write_automaton
 from krogh.theory.programs.theorem import Certificate
 
@@ -50,8 +51,6 @@ Words = NDArray[np.int32]
 
 COLUMNS = 1 << 20
 """Entries of the hidden states of the words that are read at once."""
-LARGEST_WIDTH = 20_000
-"""Units of a network; W has |A| entries for each."""
 MOST_WORDS = 50_000
 """Words that are listed unless a length is given, fewer in wide networks."""
 MOST_ENTRIES = 1 << 26
@@ -97,7 +96,7 @@ class CompiledAutomaton(Compiled):
     @property
     def statement(self) -> str:
         """What the network satisfies, in a sentence."""
-        alphabet = ", ".join(self.automaton.alphabet)
+        alphabet = named_symbols(self.automaton.alphabet)
         return (
             f"h_t is one-hot in (state before, symbol) after every symbol, and y = +1 for the words of "
             f"'{self.automaton.name}', -1 for all others over {{{alphabet}}}, exactly, at every length"
@@ -249,11 +248,9 @@ def compile_automaton(automaton: Automaton, *, correction: bool = False) -> Comp
     states, count = automaton.transitions.shape
     units = states * count
     m = units + 1
-    require(
-        m <= LARGEST_WIDTH,
-        f"an automaton of {states:,} states and {count} symbols needs {m:,} units; at most {LARGEST_WIDTH:,} are "
-        "compiled (minimise it, or use a smaller alphabet)",
-    )
+    who = f"the network of an automaton of {states:,} states and {count:,} symbols"
+    for amount, budget in ((m, budgets.UNITS), (m * count, budgets.LINKS)):
+        budget.check(amount, who, "minimise it, or use a smaller alphabet")
     following = np.append(automaton.transitions.ravel(), automaton.start)  # the state that each unit leads to
     each = np.arange(count)
     rows = (following[:, None] * count + each[None, :]).ravel()
@@ -311,10 +308,36 @@ def _steps(compiled: CompiledAutomaton) -> tuple[int, float]:
         hidden = one_hot(units, m)
         worst = max(worst, _error(compiled.readout @ hidden, readout[units]))
         for symbol in range(len(automaton.alphabet)):
-            after = compiled.step(hidden, np.full(len(units), symbol))
-            worst = max(worst, _error(after, one_hot(_unit(automaton, following[units], symbol), m)))
+            expected = _unit(automaton, following[units], symbol)
+            after = _sparse_step(compiled, units, symbol)
+            if after is None:
+                error = _error(compiled.step(hidden, np.full(len(units), symbol)), one_hot(expected, m))
+            else:
+                error = _error((after - _sparse_one_hot(expected, m)).data, np.zeros(()))
+            worst = max(worst, error)
     first = one_hot(np.array([m - 1]), m)
     return m * len(automaton.alphabet), max(worst, _error(compiled.initial[:, None], first))
+
+
+def _sparse_step(compiled: CompiledAutomaton, units: NDArray[np.integer], symbol: int) -> sparse.csc_array | None:
+    """The hidden states after a symbol from those in which one unit is 1, by sparse products.
+
+    ReLU leaves 0 where nothing arrives and the bias is not positive; None where some bias is.
+    """
+    layers = [(compiled.recurrent, compiled._reading[:, symbol])]
+    layers += [(layer.weight, layer.bias) for layer in compiled.rounding or ()]
+    if any((bias > 0).any() for _, bias in layers):
+        return None
+    hidden = _sparse_one_hot(units, compiled.width)
+    for weight, bias in layers:
+        hidden = sparse.csc_array(weight @ hidden)
+        hidden.data = np.maximum(hidden.data + bias[hidden.indices], 0.0)
+        hidden.eliminate_zeros()
+    return hidden
+
+
+def _sparse_one_hot(units: NDArray[np.integer], m: int) -> sparse.csc_array:
+    return sparse.csc_array((np.ones(len(units)), (units, np.arange(len(units)))), shape=(m, len(units)))
 
 
 def _all_words(compiled: CompiledAutomaton, length: int) -> tuple[int, float]:

@@ -19,9 +19,10 @@ that the network runs in.
 from __future__ import annotations
 
 import base64
+import itertools
+import time
 import zlib
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from threading import Lock
@@ -32,19 +33,23 @@ import scipy.sparse as sparse
 from numpy.typing import ArrayLike
 
 from krogh.errors import require, require_integer
-from krogh.networks.compiled import Compiled, Decision, Sizes, Subject, Work, labels_of, log_norm
+from krogh.networks.compiled import Attacked, Compiled, Decision, Sizes, Subject, Work, labels_of, log_norm
 from krogh.networks.handmade import Checked, handmade
 from krogh.networks.margins.circuits import certify_circuit
+from krogh.networks.margins.gradients import Start, least_flip
 from krogh.networks.relu import (
     Affine,
     Array,
+    Kind,
     Module,
     ReluNetwork,
+    WrittenLayers,
     circuit_output,
     dense_parameters,
     over_chunks,
     rounding_layers,
 )
+from krogh.programs.budgets import CIRCUIT
 from krogh.programs.circuits.circuit import WORD, Circuit, Gate, all_inputs, as_bits, evaluate, pack, unpack
 from krogh.programs.circuits.layers import Layer, LayeredCircuit, layered
 from krogh.theory.programs.margin import Output
@@ -60,8 +65,8 @@ FIRST = np.array([0.0, 1.0, 0.0, 1.0])
 SECOND = np.array([0.0, 0.0, 1.0, 1.0])
 """The four cases of a gate's parents."""
 
-WORDS_AT_ONCE = 1 << 20
-"""Words of one layer that are held at once: 8 MiB."""
+WORDS_AT_ONCE = 1 << 23
+"""Words of the widest layer that are held at once: 64 MiB, and as many for the layer after it."""
 MOST_LISTED = 16
 """Circuits of at most so many inputs are checked on all of them."""
 RANDOM_INPUTS = 100_000
@@ -70,7 +75,15 @@ MOST_WORK = 1 << 30
 MOST_BITS = 1 << 28
 """Of random inputs, all together: a quarter of a gigabyte."""
 AT_ONCE = 1 << 15
-"""Inputs whose truth is worked out at once."""
+"""Inputs whose truth is worked out at once, fewer of them where a layer is very wide."""
+MOST_WRITTEN = 1 << 20
+"""Gates of a layered circuit up to which all weights are kept; those of larger ones are written when they are read."""
+ROUNDINGS_KEPT = 64
+"""Of those, by the number of gates."""
+MOST_STARTS, MOST_TRIED = 24, 1024
+"""Descents for one decision, and gates of a layer among which they start."""
+MOST_HIDDEN = 4 * CIRCUIT["layers"].most
+"""Hidden layers of a network."""
 
 
 @handmade("circuit")
@@ -136,21 +149,26 @@ class CompiledCircuit(Compiled):
         if not (self.proved and np.isin(given, (0.0, 1.0)).all()):
             return self.network.run(given)
         outputs = np.empty((len(given), self.network.outputs))
-        size = WORD * max(1, WORDS_AT_ONCE // self.circuit.r)
-        for start in range(0, len(given), size):
-            chunk = given[start : start + size] == 1.0
-            last = deque(self.circuit.streamed(pack(chunk)), maxlen=1).pop()
-            outputs[start : start + size] = 2.0 * unpack(last[list(self.circuit.output)], len(chunk)) - 1.0
+        for start in range(0, len(given), self._at_once):
+            rows = slice(start, start + self._at_once)
+            outputs[rows] = 2.0 * self._gates(given[rows] == 1.0) - 1.0
         return outputs
+
+    @property
+    def _at_once(self) -> int:
+        return min(AT_ONCE, WORD * max(1, WORDS_AT_ONCE // self.circuit.r))
+
+    def _gates(self, bits: np.ndarray) -> np.ndarray:
+        """The outputs of the layered circuit on inputs [batch, m], as words of 64: bool [batch, outputs]."""
+        return unpack(self.circuit.last(pack(bits))[list(self.circuit.output)], len(bits))
 
     def check(self, inputs: int | Any = None, seed: int = 0) -> Checked:
         """Compare F with 2G - 1, and every unit with its gate.
 
         On all 2^m inputs for m ≤ 16 and on 100,000 random ones beyond (fewer of very many bits); or on as many random
-        ones as `inputs` says, or
-        on `inputs` [batch, m] themselves. The details say whether the units are right one by one, whatever the input
-        ("proved"), and how many inputs went through the network in floating point ("floats"): where the units are
-        proved, the rest of a large check is done on words of bits, which then is the same.
+        ones as `inputs` says, or on `inputs` [batch, m] themselves. The details say whether the units are right one by
+        one, whatever the input ("proved"), and how many inputs went through the network in floating point ("floats"):
+        where the units are proved, the rest of a large check is done on words of bits, which then is the same.
         """
         given, exhaustive = self._inputs(inputs, seed)
         most = max(1, MOST_WORK // self.circuit.gates) if self.proved else len(given)
@@ -163,17 +181,16 @@ class CompiledCircuit(Compiled):
             with lock:  # a NaN counts as worse than anything
                 worst = max(worst, difference if difference == difference else np.inf)
 
-        for start in range(0, len(given), AT_ONCE):
-            block = given[start : start + AT_ONCE]
+        for start in range(0, len(given), self._at_once):
+            block = given[start : start + self._at_once]
             truth = evaluate(plain, block)
-            last = deque(self.circuit.streamed(pack(block)), maxlen=1).pop()
-            if not np.array_equal(unpack(last[list(self.circuit.output)], len(block)), truth):
+            if not np.array_equal(self._gates(block), truth):
                 note(2.0)
 
             def compare(rows: slice, block: np.ndarray = block, truth: np.ndarray = truth) -> None:
                 _compare(self, block[rows], truth[rows], note)
 
-            over_chunks(compare, min(len(block), max(0, floats - start)), self.network.chunk)
+            over_chunks(compare, min(len(block), max(0, floats - start)), self.network.chunk, self.network.workers)
         which = f"all {len(given):,} inputs" if exhaustive else f"{len(given):,} random inputs"
         scope = f"outputs and gates on {which}{', each unit proved to be its gate' if self.proved else ''}"
         details = {"proved": self.proved, "floats": floats}
@@ -216,11 +233,55 @@ class CompiledCircuit(Compiled):
             decisions.append(Decision(row[None, :], shown if outputs == 1 else f"{shown} ({names[output]})", output))
         return decisions
 
+    def descent(self, decision: Decision, deadline: float) -> Attacked | None:
+        """The smallest of the descents from critical gates (`krogh.networks.margins.gradients`); None if very large."""
+        if isinstance(self.network.layers, WrittenLayers):
+            return None
+        (row,) = np.atleast_2d(np.asarray(decision.inputs, np.float64))
+        (label,) = labels_of(self.network.run(row[None, :])[:, decision.output])
+        starts = self._critical(row[None, :] == 1.0, decision.output, deadline)
+        found = least_flip(self.network, row, label, output=decision.output, starts=starts, deadline=deadline)
+        return Attacked(decision.shown, label, found.radius)
+
+    def _critical(self, bits: np.ndarray, output: int, deadline: float) -> Iterator[Start | None]:
+        """Gates whose flip alone changes an output on an input [1, m], those beside many ones first; and no gate.
+
+        One gate of each layer, then another of each, up to `MOST_STARTS`; among at most `MOST_TRIED` of a layer.
+        """
+        values = list(self.circuit.streamed(bits.T))
+        step, last, target = 4 if self.correction else 2, len(self.circuit.layers) - 1, self.circuit.output[output]
+        yield Start(step * last, target, not values[-1][target, 0])
+        order = sorted(range(last), key=lambda place: -int(values[place].sum()))
+        critical: dict[int, np.ndarray] = {}
+        yielded = 0
+        for turn, place in itertools.product(range(MOST_STARTS), order):
+            if place not in critical:
+                tried = np.arange(len(self.circuit.layers[place]))[:MOST_TRIED]
+                critical[place] = tried[self._flips(values[place + 1], tried, place, target)]
+            if len(critical[place]) > turn:
+                unit = int(critical[place][turn])
+                yield Start(step * place, unit, not values[place + 1][unit, 0])
+                if not yielded:
+                    yield None
+                yielded += 1
+            if yielded >= MOST_STARTS or time.monotonic() >= deadline:
+                return
+
+    def _flips(self, values: np.ndarray, gates: np.ndarray, place: int, target: int) -> np.ndarray:
+        """Which of the gates of layer `place`, whose values are [r, 1], change gate `target` of the last if flipped."""
+        flipped = np.repeat(values, len(gates), axis=1)
+        flipped[gates, np.arange(len(gates))] ^= True
+        words = pack(np.concatenate([values, flipped], axis=1).T)
+        for layer in self.circuit.layers[place + 1 :]:
+            words = layer(words)
+        before, *after = unpack(words[[target]], len(gates) + 1)[:, 0]
+        return np.array(after, bool) != before
+
     @property
     def work(self) -> Work:
         """One pass through all layers, as narrow as they are."""
-        layers = self.network.layers
-        return Work(len(layers), sum(layer.weight.shape[0] * (layer.weight.shape[1] + 1) for layer in layers))
+        shapes = self.network.shapes
+        return Work(len(shapes), sum(out * (into + 1) for out, into in shapes))
 
     def sizes(self, length: int | None = None) -> Sizes:
         """Those of the ReLU network."""
@@ -293,48 +354,74 @@ def compile_circuit(
     source = circuit
     if isinstance(circuit, Circuit):
         circuit = layered(circuit, dangling=dangling, placement=placement)
-    step = 4 if correction else 2
-    needed = step * (circuit.q - 1)
+    step, needed = 4 if correction else 2, needed_layers(circuit, correction)
     if depth is not None:
-        require_integer("depth", depth, 1)
+        require_integer("depth", depth, 1, MOST_HIDDEN)
         require(
             depth >= needed,
             f"a circuit of q={circuit.q} layers needs depth {needed} {'with' if correction else 'without'} correction; "
             f"got depth={depth} (try {needed} or more)",
         )
         circuit = deepened(circuit, (depth - needed) // step)
-    layers: list[Affine] = []
-    modules: list[Module] = []
-    before = circuit.inputs
-    rounding = {size: rounding_layers(size) for size in {len(layer) for layer in circuit.layers} if correction}
-    written: dict[tuple[int, int], tuple[Affine, Affine]] = {}  # a layer that comes again is written once
-    for layer in circuit.layers:
-        key = id(layer), before
-        if key not in written:
-            written[key] = gate_layers(layer, before)
-        layers += written[key]
-        modules.append(Module("gates", slice(len(layers) - 2, len(layers))))
-        if correction:
-            layers += rounding[len(layer)]
-            modules.append(Module("round", slice(len(layers) - 2, len(layers))))
-        before = len(layer)
-    layers.append(_output_layer(circuit))
+    layers = _layers(circuit, correction)
+    starts = range(0, needed_layers(circuit, correction), 2)
+    kinds: tuple[Kind, ...] = ("gates", "round") if correction else ("gates",)
+    modules = [Module(kinds[place % len(kinds)], slice(at, at + 2)) for place, at in enumerate(starts)]
     modules.append(Module("linear", slice(len(layers) - 1, len(layers))))
-    network = ReluNetwork(tuple(layers), tuple(modules)).padded(width, depth)
+    network = ReluNetwork(layers, tuple(modules)).padded(width, depth)
     return CompiledCircuit(network, circuit, source, correction)
+
+
+def needed_layers(circuit: LayeredCircuit, correction: bool) -> int:
+    """Hidden layers of the network: two for each layer of gates, and two for its rounding."""
+    return (4 if correction else 2) * (circuit.q - 1)
+
+
+def _layers(circuit: LayeredCircuit, correction: bool) -> Sequence[Affine]:
+    """All layers of the network, written when they are read where there are very many gates.
+
+    Those of a layer of gates that comes again, and the roundings of as many gates, are one object.
+    """
+    step = 4 if correction else 2
+    sizes = [circuit.inputs, *map(len, circuit.layers)]
+    shapes: list[tuple[int, int]] = []
+    for before, size in itertools.pairwise(sizes):
+        shapes += [(size, before), (size, size)]
+        shapes += [(2 * size, size), (size, 2 * size)] if correction else []
+    shapes.append((len(circuit.output), sizes[-1]))
+    large = circuit.gates > MOST_WRITTEN
+    rounding = lru_cache(ROUNDINGS_KEPT if large else None)(rounding_layers)
+    numbers = {id(layer): number for number, layer in reversed(list(enumerate(circuit.layers)))}
+
+    @lru_cache(1 if large else None)
+    def gates(number: int, before: int) -> tuple[Affine, Affine]:
+        return gate_layers(circuit.layers[number], before)
+
+    def write(place: int) -> Affine:
+        if place == len(shapes) - 1:
+            return _output_layer(circuit)
+        module, part = divmod(place, step)
+        layer = circuit.layers[module]
+        return gates(numbers[id(layer)], sizes[module])[part] if part < 2 else rounding(len(layer))[part - 2]
+
+    written = WrittenLayers(shapes, write)
+    return written if large else tuple(written)
 
 
 def gate_layers(layer: Layer, before: int) -> tuple[Affine, Affine]:
     """(W_1, b_1) and (W_2, b_2) of a layer of gates that reads `before` coordinates."""
     r, kinds = len(layer), layer.kinds.astype(np.int64)
-    rows = np.arange(r)
+    rows = np.arange(r, dtype=np.int32)
     pairs = kinds >= Gate.AND
-    weight = INPUT_WEIGHT[kinds]
     # A gate that reads the same place twice has both entries there added: a sparse matrix does so by itself.
-    entries = np.concatenate([weight, weight[pairs]])
-    places = (np.concatenate([rows, rows[pairs]]), np.concatenate([layer.first, layer.second[pairs]]))
-    first = Affine(sparse.csr_array((entries, places), shape=(r, before)), INPUT_BIAS[kinds])
-    second = Affine(sparse.csr_array((OUTPUT_WEIGHT[kinds], (rows, rows)), shape=(r, r)), OUTPUT_BIAS[kinds])
+    counts = 1 + pairs
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    places = np.empty(starts[-1], np.int32)
+    places[starts[:-1]] = layer.first
+    places[starts[1:][pairs] - 1] = layer.second[pairs]
+    weight = sparse.csr_array((np.repeat(INPUT_WEIGHT[kinds], counts), places, starts), shape=(r, before))
+    diagonal = sparse.csr_array((OUTPUT_WEIGHT[kinds], rows, np.arange(r + 1, dtype=np.int32)), shape=(r, r))
+    first, second = Affine(weight, INPUT_BIAS[kinds]), Affine(diagonal, OUTPUT_BIAS[kinds])
     return first, second
 
 
@@ -461,7 +548,7 @@ def _singles(part: Affine) -> bool:
     return bool(np.all(np.diff(part.weight.indptr) == 1))
 
 
-def _rounds_each(parts: tuple[Affine, ...], n: int) -> bool:
+def _rounds_each(parts: Sequence[Affine], n: int) -> bool:
     """Whether row j of the result depends on coordinate j alone."""
     if len(parts) != 2 or parts[0].weight.shape[1] != n or not _singles(parts[0]):
         return False

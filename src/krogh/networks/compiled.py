@@ -41,6 +41,15 @@ class Decision(NamedTuple):
     output: int = 0
 
 
+@dataclass(frozen=True)
+class Attacked:
+    """An input as it is shown, its label, and the norm of the smallest perturbation found that changes it."""
+
+    input: str
+    label: int
+    upper: float
+
+
 class Work(NamedTuple):
     """What a run costs: an input goes `passes` times through `layers`, whose dense parameters have `entries`."""
 
@@ -84,6 +93,13 @@ class Compiled(Handmade):
     @abc.abstractmethod
     def decisions(self) -> Sequence[Decision]:
         """Inputs that an attack is tried on where none are given, of both labels if there are any."""
+
+    def descent(self, decision: Decision, deadline: float) -> Attacked | None:
+        """What gradients find until `deadline`, a time of `time.monotonic`, without anything being compiled for it.
+
+        None for kinds of networks that have no such descent.
+        """
+        return None
 
     @property
     @abc.abstractmethod

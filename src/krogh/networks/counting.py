@@ -18,6 +18,7 @@ F = 1 - 2 Σ. The width is at most max(4k(T+1), 2·counts) and the 1-norm polyno
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,8 +34,9 @@ from krogh.networks.compiled import Compiled, Decision, Sizes, Subject, Work, la
 from krogh.networks.handmade import Checked, handmade, sizes_of
 from krogh.networks.margins.automata import certify_counting
 from krogh.networks.relu import HIGH, LOW, SLOPE, Affine, Array, Module, ReluNetwork, circuit_output
+from krogh.programs import budgets
 from krogh.programs.automata import Automaton, asymmetry, count_table, parse_automaton, words_of_length, write_automaton
-from krogh.programs.automata.automaton import sample_word
+from krogh.programs.automata.automaton import named_symbols, sample_word
 from krogh.theory.numerics import softmax
 from krogh.theory.programs.theorem import Certificate
 
@@ -74,7 +76,7 @@ class CompiledCounting(Compiled):
     @property
     def statement(self) -> str:
         """What the network satisfies, in a sentence."""
-        alphabet = ", ".join(self.automaton.alphabet)
+        alphabet = named_symbols(self.automaton.alphabet)
         return (
             f"F(x) = +1 for the words of '{self.automaton.name}', -1 for all others, on {{{alphabet}}}^{self.length}: "
             f"one head counts, and ReLUs read a table of {len(self.counts)} counts"
@@ -124,10 +126,10 @@ class CompiledCounting(Compiled):
         if exhaustive:
             words = words_of_length(symbols, self.length)
         else:
-            rng = np.random.default_rng(seed)
-            ordered = np.repeat(np.tile(np.arange(symbols), len(self.counts)), self.counts.ravel())
+            rng = np.random.default_rng(seed)  # all words take four bytes a letter: `budgets.COUNTS`
+            ordered = np.repeat(np.tile(np.arange(symbols, dtype=np.int32), len(self.counts)), self.counts.ravel())
             mixed = rng.permuted(ordered.reshape(-1, self.length), axis=1)
-            words = np.vstack([mixed, rng.integers(0, symbols, (count, self.length))]).astype(np.int32)
+            words = np.vstack([mixed, rng.integers(0, symbols, (count, self.length), np.int32)])
         worst, k = 0.0, self.head["V"].shape[1]
         for start in range(0, len(words), 4096):
             some = words[start : start + 4096]
@@ -182,6 +184,8 @@ class CompiledCounting(Compiled):
 def compile_counting(automaton: Automaton, length: int) -> CompiledCounting:
     """The network of a language for words of a length; refused where the order of the symbols matters there."""
     require_integer("length", length, 1)
+    vectors = math.comb(length + len(automaton.alphabet) - 1, len(automaton.alphabet) - 1)
+    budgets.COUNTS.check(vectors * length, f"attention over words of length {length:,}", "try a smaller length")
     words = asymmetry(automaton, length)
     if words is not None:
         raise KroghError(

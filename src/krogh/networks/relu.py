@@ -22,12 +22,11 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Literal
+from functools import cached_property, reduce
+from typing import Any, Literal, overload
 
 import jax
 import jax.numpy as jnp
@@ -43,7 +42,11 @@ Kind = Literal["gates", "round", "pass", "linear"]
 CHUNK_ENTRIES = 1 << 18
 """Entries of the widest layer in one chunk of inputs: 2 MiB in float64, which a cache holds."""
 FEWEST, MOST = 32, 1024
-"""Inputs that go through at once."""
+"""Inputs that go through at once, fewer only where layers are so wide that they would fill the memory."""
+MOST_ENTRIES = 1 << 22
+"""Entries of the widest layer for the inputs of one chunk, 32 MiB."""
+MOST_SIDE_BY_SIDE = 1 << 24
+"""The same for all chunks that go through side by side, 128 MiB; a run needs three times that."""
 MOST_DENSE = 1 << 28
 """Entries of dense parameters that are written out: 2 GiB in float64."""
 FEW_ENTRIES = 4
@@ -112,6 +115,28 @@ class Affine:
         return terms
 
 
+class WrittenLayers(Sequence[Affine]):
+    """Layers that are written when they are read: all those of a deep network at once would fill the memory.
+
+    `shapes` are those of the weights, (out, in); `write(i)` returns layer i, the same whenever it is asked.
+    """
+
+    def __init__(self, shapes: Sequence[tuple[int, int]], write: Callable[[int], Affine]):
+        self.shapes = tuple(shapes)
+        self.write = write
+
+    def __len__(self) -> int:
+        return len(self.shapes)
+
+    @overload
+    def __getitem__(self, place: int) -> Affine: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Affine, ...]: ...
+    def __getitem__(self, place: int | slice) -> Affine | tuple[Affine, ...]:
+        numbers = range(len(self))[place]
+        return self.write(numbers) if isinstance(numbers, int) else tuple(map(self.write, numbers))
+
+
 def over_chunks(work: Callable[[slice], None], total: int, size: int, workers: int | None = None) -> None:
     """Call `work` with slices of at most `size` that cover 0..total-1, on all processors unless `workers` says less."""
     chunks = [slice(start, min(start + size, total)) for start in range(0, total, size)]
@@ -136,14 +161,13 @@ class Module:
 class ReluNetwork:
     """A chain of affine layers with ReLU between them; `padded_width` is the width it stands for, if larger."""
 
-    layers: tuple[Affine, ...]
+    layers: Sequence[Affine]
     modules: tuple[Module, ...]
     padded_width: int | None = None
 
     def __post_init__(self) -> None:
         require(self.layers, "a network needs at least one layer; got none")
-        for place, (one, other) in enumerate(itertools.pairwise(self.layers)):
-            out, into = one.weight.shape[0], other.weight.shape[1]
+        for place, ((out, _), (_, into)) in enumerate(itertools.pairwise(self.shapes)):
             require(out == into, f"layer {place} has {out} outputs, but layer {place + 1} reads {into}")
         ends = [module.layers.stop for module in self.modules]
         starts = [module.layers.start for module in self.modules]
@@ -160,25 +184,32 @@ class ReluNetwork:
     def __repr__(self) -> str:
         return f"<ReluNetwork of width {self.width}, depth {self.depth}: {self.inputs} to {self.outputs} numbers>"
 
+    @cached_property
+    def shapes(self) -> tuple[tuple[int, int], ...]:
+        """Outputs and inputs of every layer."""
+        if isinstance(self.layers, WrittenLayers):
+            return self.layers.shapes
+        return tuple((int(out), int(into)) for out, into in (layer.weight.shape for layer in self.layers))
+
     @property
     def inputs(self) -> int:
         """m, how many numbers the first layer reads."""
-        return int(self.layers[0].weight.shape[1])
+        return self.shapes[0][1]
 
     @property
     def outputs(self) -> int:
         """How many numbers the last layer returns."""
-        return int(self.layers[-1].weight.shape[0])
+        return self.shapes[-1][0]
 
     @property
     def depth(self) -> int:
         """d, the number of hidden layers; there are d + 1 affine ones."""
         return len(self.layers) - 1
 
-    @property
+    @cached_property
     def needed_width(self) -> int:
         """The most units in a hidden layer."""
-        return max((int(layer.weight.shape[0]) for layer in self.layers[:-1]), default=1)
+        return max((out for out, _ in self.shapes[:-1]), default=1)
 
     @property
     def width(self) -> int:
@@ -196,12 +227,32 @@ class ReluNetwork:
     @property
     def nonzeros(self) -> int:
         """How many parameters are not zero."""
-        return sum(int(np.count_nonzero(layer.weight.data) + np.count_nonzero(layer.bias)) for layer in self.layers)
+        return self._sums[0]
 
-    @cached_property
+    @property
     def one_norm(self) -> float:
         """‖θ‖₁, the sum of all magnitudes; padding adds nothing to it."""
-        return float(sum(np.abs(layer.weight.data).sum() + np.abs(layer.bias).sum() for layer in self.layers))
+        return self._sums[1]
+
+    @cached_property
+    def _sums(self) -> tuple[int, float]:
+        """Both in one pass, since layers may be written for it; a layer that comes again is summed once."""
+        known: dict[int, tuple[Affine, int, float]] = {}  # with the layer, for another could have its number
+        kept = not isinstance(self.layers, WrittenLayers)
+        count, total = 0, 0.0
+        for layer in self.layers:
+            found = known.get(id(layer))
+            if found is None:
+                arrays = (layer.weight.data, layer.bias)
+                found = (
+                    layer,
+                    sum(int(np.count_nonzero(array)) for array in arrays),
+                    sum(float(np.abs(array).sum()) for array in arrays),
+                )
+                if kept:
+                    known[id(layer)] = found
+            count, total = count + found[1], total + found[2]
+        return count, total
 
     def padded(self, width: int | None = None, depth: int | None = None) -> ReluNetwork:
         """The same function as a network of a larger width, and with more hidden layers.
@@ -235,10 +286,9 @@ class ReluNetwork:
         outputs = np.empty((len(given), self.outputs))
 
         def work(rows: slice) -> None:
-            last = deque(self.streamed(given[rows]), maxlen=1).pop()
-            outputs[rows] = last.T
+            outputs[rows] = reduce(lambda _, later: later, self.streamed(given[rows])).T
 
-        over_chunks(work, len(given), self.chunk, workers)
+        over_chunks(work, len(given), self.chunk, min(workers or self.workers, self.workers))
         return outputs
 
     def checked(self, x: ArrayLike) -> Array:
@@ -251,7 +301,14 @@ class ReluNetwork:
     @property
     def chunk(self) -> int:
         """How many inputs go through at once."""
-        return min(max(FEWEST, CHUNK_ENTRIES // max(self.needed_width, self.inputs, 1)), MOST)
+        widest = max(self.needed_width, self.inputs, 1)
+        return max(1, min(max(FEWEST, CHUNK_ENTRIES // widest), MOST, MOST_ENTRIES // widest))
+
+    @property
+    def workers(self) -> int:
+        """How many chunks go through side by side: as many as there are processors, and memory for."""
+        widest = max(self.needed_width, self.inputs, 1)
+        return max(1, min(os.cpu_count() or 1, MOST_SIDE_BY_SIDE // (widest * self.chunk)))
 
     def streamed(self, x: Array) -> Iterator[Array]:
         """What every layer returns for inputs [batch, m], layer after layer; ReLU is applied to all but the last.
@@ -259,7 +316,7 @@ class ReluNetwork:
         Each is [units, batch], and stands in memory that the layer after the next is written to.
         """
         batch = len(x)
-        size = batch * max(self.inputs, *(layer.weight.shape[0] for layer in self.layers))
+        size = batch * max(self.inputs, self.needed_width, self.outputs)
         here, there, scratch = np.empty(size), np.empty(size), np.empty(size)
         columns = here[: x.size].reshape(self.inputs, batch)
         columns[:] = x.T
@@ -396,10 +453,6 @@ HIGH = 1.0 - ((2**54 - 10) // 3) * 2.0**-54
 """2/3, where it has reached 1."""
 
 SLOPE = 3.0
-RADIUS = 1 / 3
-"""How far from 0 or 1 a number may be and still be corrected."""
-COST = 9.0
-"""1-norm for each coordinate: 1 + 1 + 1/3 + 2/3 + 3 + 3."""
 
 
 def rounded(z: ArrayLike) -> Array:

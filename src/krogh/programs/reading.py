@@ -14,9 +14,30 @@ from typing import NamedTuple
 import yaml
 
 from krogh.errors import KroghError, require
+from krogh.programs import budgets
 
 NULL = "tag:yaml.org,2002:null"
 MERGE = "tag:yaml.org,2002:merge"
+
+
+LONGEST_SHOWN = 80
+"""Characters of a name in a message."""
+MOST_COMPARED = 2_000
+"""Of longer lists no nearest name is sought: that compares letter by letter."""
+
+
+class Loader(yaml.SafeLoader):
+    """PyYAML's own, with a bound on how deep lists and mappings stand in one another."""
+
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: object) -> yaml.Node | None:
+        self.depth += 1
+        if self.depth > budgets.NESTING.most:
+            raise RecursionError
+        node: yaml.Node | None = super().compose_node(parent, index)  # type: ignore[arg-type]
+        self.depth -= 1
+        return node
 
 
 class Field(NamedTuple):
@@ -45,8 +66,9 @@ class Source(NamedTuple):
 
     def compose(self, text: str) -> yaml.Node | None:
         """The node graph of a text; None where it is empty."""
+        budgets.FILE.check(len(text), self.name)
         try:
-            return yaml.compose(text, Loader=yaml.SafeLoader)
+            return yaml.compose(text, Loader=Loader)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark or yaml.Mark(self.name, 0, 0, 0, None, 0)
             reason = "; ".join(part for part in (error.context, error.problem) if part)
@@ -56,7 +78,7 @@ class Source(NamedTuple):
             mark = yaml.Mark(self.name, 0, len(before) - 1, len(before[-1]), None, 0)
             raise self.error(mark, f"the character {text[error.position]!r} is not allowed in YAML") from None
         except RecursionError:
-            raise KroghError(f"{self.name}: this YAML is nested too deep") from None
+            raise budgets.NESTING.error(f"more than {budgets.NESTING.most}", self.name) from None
 
     def text(self, node: yaml.Node, what: str) -> str:
         """A scalar as it is written; not empty."""
@@ -87,6 +109,7 @@ class Source(NamedTuple):
             if base is node or not isinstance(base, yaml.MappingNode) or any(key.tag == MERGE for key, _ in base.value):
                 raise self.error(base, f"`<<` in {what} takes a mapping without a `<<` of its own")
             pairs.extend(Field(key, value) for key, value in base.value if name_of(key) not in written)
+            budgets.PAIRS.check(len(pairs), self.name)
         return pairs
 
     def fields(
@@ -106,7 +129,7 @@ class Source(NamedTuple):
             name = self.text(key, f"a key of {what}")
             if name in fields:
                 first = self.line(fields[name].key)
-                raise self.error(key, f"{name!r} stands twice in {what}, first on line {first}")
+                raise self.error(key, f"{shortened(name)!r} stands twice in {what}, first on line {first}")
             if allowed is not None and name not in allowed:
                 raise self.error(key, no_such(f"{what} has no field", name, allowed))
             fields[name] = Field(key, value)
@@ -114,6 +137,16 @@ class Source(NamedTuple):
             if name not in fields:
                 raise self.error(node, f"the field {name!r} is missing, as in `{example}`")
         return fields
+
+    def require_few_pairs(self, rows: Mapping[str, Field]) -> None:
+        """Refuse a table whose rows name too many symbols in all: an alias makes a row of another, a `<<` a part."""
+        sizes: dict[int, int] = {}
+        total = 0
+        for row in rows.values():
+            if id(row.value) not in sizes:
+                sizes[id(row.value)] = _breadth(row.value)
+            total += sizes[id(row.value)]
+        budgets.PAIRS.check(total, self.name)
 
     def one_of(self, node: yaml.Node, what: str, allowed: Sequence[str], says: str) -> str:
         """A text that must be one of several; `says` begins the error for any other."""
@@ -132,10 +165,12 @@ class Source(NamedTuple):
         return Source(self.name, begins, indents[0] if indents else 0)
 
 
-def read_text(path: Path, what: str) -> str:
-    """The text of a file in UTF-8; `what` says what it should hold."""
+def read_text(path: Path, what: str, budget: budgets.Budget | None = None) -> str:
+    """The text of a file in UTF-8; `what` says what it should hold, `budget` how many characters at most."""
     require(path.is_file(), f"no file {str(path)!r} with {what}")
     try:
+        if budget is not None:
+            budget.check(path.stat().st_size // 4, str(path))  # a character has at most four bytes
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise KroghError(f"{str(path)!r} is no text in UTF-8: byte {error.start} cannot be read") from None
@@ -145,10 +180,35 @@ def read_text(path: Path, what: str) -> str:
 
 def no_such(says: str, name: str, allowed: Sequence[str]) -> str:
     """What is unknown, the nearest that is known, and all of them."""
-    near = difflib.get_close_matches(name, allowed, n=1, cutoff=0.5)
+    name = shortened(name)
+    near = difflib.get_close_matches(name, allowed, n=1, cutoff=0.5) if len(allowed) <= MOST_COMPARED else []
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    shown = [*allowed[:20], "…"] if len(allowed) > 20 else allowed
+    shown = [*map(printable, allowed[:20]), *(["…"] if len(allowed) > 20 else [])]
     return f"{says} {name!r}{hint} (known: {', '.join(shown)})"
+
+
+def shortened(text: str) -> str:
+    """A text for a message: the beginning of a long one."""
+    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """A name for a message, as it is unless it would not stand on one line."""
+    return shortened(text) if text.isprintable() else repr(shortened(text))
+
+
+def _breadth(row: yaml.Node) -> int:
+    """How many symbols the keys of a row name, merged rows among them."""
+    if not isinstance(row, yaml.MappingNode):
+        return 0
+    total = 0
+    for key, value in row.value:
+        if key.tag == MERGE:
+            bases = value.value if isinstance(value, yaml.SequenceNode) else [value]
+            total += sum(len(base.value) for base in bases)
+        else:
+            total += len(key.value) if isinstance(key, yaml.SequenceNode) else 1
+    return total
 
 
 def is_nothing(node: yaml.Node) -> bool:
@@ -159,7 +219,7 @@ def is_nothing(node: yaml.Node) -> bool:
 def kind_of(node: yaml.Node) -> str:
     """What a node is, in words."""
     if isinstance(node, yaml.ScalarNode):
-        return f"text ({node.value!r})" if node.value else "empty value"
+        return f"text ({shortened(node.value)!r})" if node.value else "empty value"
     return "list" if isinstance(node, yaml.SequenceNode) else "mapping"
 
 

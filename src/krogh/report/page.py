@@ -22,12 +22,15 @@ from urllib.parse import quote
 from krogh import numbers
 from krogh.errors import KroghError
 from krogh.files import write_atomically
+from krogh.integrity import LARGEST_DRAWING, own, read_bytes
+from krogh.report.drawing import embed
 from krogh.report.read import VERDICTS, Claim, Picture, Study, find_studies
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-_TEMPLATES = Path(__file__).parent / "templates"
+TEMPLATES = Path(__file__).parent / "templates"
+MOST_SETTINGS = 4  # that are named to tell studies apart
 
 _ENGINE = {
     "trials": ("trials", numbers.count),
@@ -55,6 +58,7 @@ class _Figure:
     width: int
     height: int
     links: tuple[tuple[str, str], ...]
+    fault: str
 
 
 @dataclass(frozen=True)
@@ -62,74 +66,95 @@ class _Section:
     """A study as the template needs it."""
 
     study: Study
+    apart: str  # what tells it from others of the same experiment
     anchor: str
     figures: tuple[_Figure, ...]
     data: str
     verdicts: tuple[tuple[str, int], ...]
     counted: str
+    faults: tuple[tuple[str, str], ...]
+    remedy: str
     facts: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 
 
 def write_report(folder: Path, out: Path | None = None) -> Path:
     """Write the page for all studies in and under `folder`; returns its path, by default `folder/index.html`.
 
-    Raises `KroghError`, and writes nothing, when there is no study or when a study's files are damaged.
+    Raises `KroghError`, and writes nothing, when there is no study or when a study.json cannot be understood. Where
+    another file of a study is not what the study wrote, the page says so in its place; it is written, and then the
+    error is raised, so that nobody takes it for sound.
     """
     folder = Path(folder)
     studies = find_studies(folder)
     page = folder / "index.html" if out is None else Path(out)
     if page.is_dir():
         raise KroghError(f"the report must be a file, and {page} is a folder (try {page / 'index.html'})")
-    write_atomically(page, _render(folder, studies, page.parent).encode())
+    sections = _sections(studies, folder, page.parent)
+    write_atomically(page, _render(folder, studies, sections).encode())
+    damaged = [f"{section.study.folder / name} {words}" for section in sections for name, words in section.faults]
+    if damaged:
+        more = f"; and {len(damaged) - 3} more" if len(damaged) > 3 else ""
+        raise KroghError(f"{page} is written and says what is wrong: {'; '.join(damaged[:3])}{more}")
     return page
 
 
-def _render(folder: Path, studies: list[Study], base: Path) -> str:
+def environment() -> Any:
+    """What templates are rendered with: text is escaped, a name that is not given is an error."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup
 
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"measured": _measured, "count": numbers.count, "words": _words}
-    environment.filters |= {"breakable": _breakable, "unbroken": _unbroken}
-    script = (_TEMPLATES / "page.js").read_text(encoding="utf-8")
+    made.filters |= {"count": numbers.count, "words": _words, "breakable": _breakable, "unbroken": _unbroken}
+    return made
+
+
+def _render(folder: Path, studies: list[Study], sections: list[_Section]) -> str:
+    from markupsafe import Markup
+
+    tools = environment()
+    tools.filters["measured"] = _measured
+    script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    sections = _sections(studies, base)
     single = len(studies) == 1
-    return environment.get_template("page.html.j2").render(
+    return tools.get_template("page.html.j2").render(
         title=studies[0].title if single else "Claims and evidence",
         place=studies[0].name if single else folder.resolve().name,
-        css=Markup((_TEMPLATES / "page.css").read_text(encoding="utf-8")),
+        css=Markup((TEMPLATES / "page.css").read_text(encoding="utf-8")),
         script=Markup(script),
         digest=digest,
         sections=sections,
         verdicts=_tally(claim for study in studies for claim in study.claims),
+        damaged=sum(bool(section.faults) for section in sections),
         claims=sum(len(study.claims) for study in studies),
         **_totals(studies),
     )
 
 
-def _sections(studies: list[Study], base: Path) -> list[_Section]:
+def _sections(studies: list[Study], folder: Path, base: Path) -> list[_Section]:
     sections: list[_Section] = []
-    taken: set[str] = set()
-    for index, study in enumerate(studies, start=1):
-        anchor = "study-" + (re.sub(r"[^a-z0-9]+", "-", study.name.lower()).strip("-") or "unnamed")
-        while anchor in taken:  # two copies of one study may stand side by side
-            anchor += "-again"
-        taken.add(anchor)
+    for index, (study, apart) in enumerate(zip(studies, told_apart(studies, folder), strict=True), start=1):
+        named = apart[-1] if apart else study.name
+        anchor = "study-" + (re.sub(r"[^a-z0-9]+", "-", named.lower()).strip("-") or "unnamed")
+        if any(anchor == section.anchor for section in sections):  # names that differ in signs alone
+            anchor += f"-{index}"
         prefix = f"{index}." if len(studies) > 1 else ""
-        figures = (_figure(study, item, f"{prefix}{i}", base) for i, item in enumerate(study.figures, start=1))
+        figures = tuple(_figure(study, item, f"{prefix}{i}", base) for i, item in enumerate(study.figures, start=1))
+        drawn = {figure.picture.svg: figure.fault for figure in figures if figure.fault}
+        wrong = {**study.faults, **drawn}
         sections.append(
             _Section(
                 study=study,
+                apart=" · ".join(apart),
                 anchor=anchor,
-                figures=tuple(figures),
-                data=_link(study.folder / "trials.parquet", base),
+                figures=figures,
+                data=_link(study, "trials.parquet", base),
+                faults=tuple(wrong.items()),
+                remedy=_remedy(wrong),
                 verdicts=_tally(study.claims),
                 # A study of theorems trains nothing: what its claims count are inputs, networks, draws.
                 counted="case" if study.engine.get("trials") == 0 else "trial",
@@ -139,33 +164,54 @@ def _sections(studies: list[Study], base: Path) -> list[_Section]:
     return sections
 
 
+def told_apart(studies: list[Study], folder: Path) -> list[tuple[str, ...]]:
+    """For each study what tells it from the others of its name: scale, settings that differ, folder; nothing for one
+    that is alone."""
+    named: dict[str, list[Study]] = {}
+    for study in studies:
+        named.setdefault(study.name, []).append(study)
+    return [_told_apart(study, named[study.name], folder) for study in studies]
+
+
+def _told_apart(study: Study, alike: list[Study], folder: Path) -> tuple[str, ...]:
+    if len(alike) == 1:
+        return ()
+    keys = dict.fromkeys(key for one in alike for key in one.settings)
+    differing = [key for key in keys if any(one.settings.get(key) != study.settings.get(key) for one in alike)]
+    parts = [study.scale] if any(one.scale != study.scale for one in alike) else []
+    values = {key: numbers.plain(study.settings.get(key)) for key in differing[:MOST_SETTINGS]}
+    parts += [f"{key} = {text if len(text) < 40 else text[:39] + '…'}" for key, text in values.items()]
+    parts += ["…"] if len(differing) > MOST_SETTINGS else []
+    return *parts, Path(os.path.relpath(study.folder, folder)).as_posix()
+
+
 def _figure(study: Study, picture: Picture, number: str, base: Path) -> _Figure:
-    path = study.folder / picture.svg
+    fault = study.faults.get(picture.svg, "")
     image, width, height = "", 0, 0
-    if path.is_file():
-        content = path.read_bytes()
-        # As an image, not inline: the ids of two inlined figures would collide, and an image runs no script.
-        image = "data:image/svg+xml;base64," + base64.b64encode(content).decode()
-        width, height = _size(content)
+    if not fault and (study.folder / picture.svg).is_file():
+        try:
+            drawing = embed(read_bytes(study.folder, picture.svg, LARGEST_DRAWING))
+            fault = "" if drawing else "is no drawing"
+        except KroghError as problem:
+            drawing, fault = None, str(problem)
+        if drawing:
+            image, width, height = drawing.address, drawing.width, drawing.height
     named = (("PDF", picture.pdf), ("SVG", picture.svg), ("data", picture.data))
-    links = tuple((label, _link(study.folder / file, base)) for label, file in named if file)
-    return _Figure(picture, number, image, width, height, tuple(pair for pair in links if pair[1]))
+    links = tuple((label, _link(study, file, base)) for label, file in named if file and file not in study.faults)
+    shown = tuple((label, link) for label, link in links if link and not (fault and label == "SVG"))
+    return _Figure(picture, number, image, width, height, shown, fault)
 
 
-def _size(svg: bytes) -> tuple[int, int]:
-    """The natural size in CSS pixels, so that the page does not jump while it loads."""
-    box = re.search(rb"viewBox=[\"']\s*\S+[\s,]+\S+[\s,]+([\d.eE+]+)[\s,]+([\d.eE+]+)", svg[:4000])
-    try:
-        # Matplotlib counts in points, of which 72 make an inch; CSS has 96 pixels to the inch.
-        width, height = (round(float(part) * 96 / 72) for part in box.groups()) if box else (0, 0)
-    except ValueError:
-        return 640, 400
-    return (width, height) if width > 0 and height > 0 else (640, 400)
+def _link(study: Study, name: str, base: Path) -> str:
+    """The relative address of a study's file, or nothing when it is not there: a page must not have dead links."""
+    target = own(study.folder, name) if name not in study.faults else None
+    return quote(Path(os.path.relpath(target, base)).as_posix()) if target and target.is_file() else ""
 
 
-def _link(target: Path, base: Path) -> str:
-    """The relative address of a file, or nothing when it is not there: a page must not have dead links."""
-    return quote(Path(os.path.relpath(target, base)).as_posix()) if target.is_file() else ""
+def _remedy(faults: Iterable[str]) -> str:
+    """What restores files: claims and figures are made anew from tables; tables by the study's command."""
+    tables = any(name.endswith(".parquet") for name in faults)
+    return "run" if tables else "judge"
 
 
 def _facts(study: Study) -> tuple[tuple[str, tuple[tuple[str, str], ...]], ...]:
@@ -210,7 +256,7 @@ def _tally(claims: Iterable[Claim]) -> tuple[tuple[str, int], ...]:
 def _totals(studies: list[Study]) -> dict[str, Any]:
     def total(key: str) -> float:
         values = (study.engine.get(key) for study in studies)
-        return sum(v for v in values if isinstance(v, int | float) and math.isfinite(v))
+        return sum(v for v in values if isinstance(v, int | float) and abs(v) < math.inf and v < 1e300)
 
     seconds = sum(s.seconds for s in studies if s.seconds is not None and math.isfinite(s.seconds))
     return {

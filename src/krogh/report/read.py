@@ -1,21 +1,24 @@
-"""The files of a study as values. Damaged files are refused with the path, the reason and what to do."""
+"""The files of a study as values.
+
+A study.json that cannot be understood is refused, with the path, the reason and what to do. What is wrong with any
+other file of a study is noted in `Study.faults`, for the page to say in its place. Nothing is read outside the study.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from krogh.errors import KroghError
-from krogh.files import STUDY_SCHEMA
+from krogh.files import STUDY_SCHEMA, study_folders
+from krogh.integrity import fault, faults, own, read_text
 from krogh.numbers import from_json
 
 VERDICTS = ("reproduced", "not reproduced", "inconclusive")
 STATUSES = ("complete", "interrupted", "running")
-# A study's name may contain slashes, and results may be kept one folder deeper, by scale or by machine.
-_PATTERNS = ("study.json", "*/study.json", "*/*/study.json", "*/*/*/study.json")
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,9 @@ class Study:
     figures: tuple[Picture, ...]
     notes: tuple[str, ...]
     claims: tuple[Claim, ...]
+    sources: dict[str, Any]
+    concluded: str
+    faults: dict[str, str]
 
 
 class _Damaged(Exception):
@@ -83,7 +89,12 @@ def find_studies(folder: Path) -> list[Study]:
     if not folder.is_dir():
         what = "a file" if folder.exists() else "not there"
         raise KroghError(f"{folder} is {what}; give the folder of a study, or one that holds several")
-    places = sorted({path.parent for pattern in _PATTERNS for path in folder.glob(pattern)})
+    places = study_folders(folder)
+    for place in places:
+        if not place.resolve().is_relative_to(folder.resolve()):
+            raise KroghError(
+                f"{place} leads out of {folder} by a link; give {place.resolve()} itself, or copy it there"
+            )
     if not places:
         raise KroghError(f"no study in {folder}: there is no study.json in it or below; run a study into it first")
     return sorted((read_study(place) for place in places), key=lambda study: (study.name, str(study.folder)))
@@ -93,12 +104,9 @@ def read_study(folder: Path) -> Study:
     """The study in `folder`, which holds study.json and, once claims were judged, claims.json."""
     path = folder / "study.json"
     try:
-        study = _load(path)
-        path = folder / "claims.json"
-        # A study that was interrupted early, or that only draws, has no claims.
-        claims = tuple(_claim(item) for item in _items(_load(path), "claims", dict)) if path.exists() else ()
-        path = folder / "study.json"
-        return _study(folder, study, claims)
+        data = _load(folder, path.name)
+        claims, wrong = _claims(folder, data)
+        return _study(folder, data, claims, {**faults(folder, data), **wrong})
     except _Damaged as damage:
         raise KroghError(
             f"{path} is damaged: {damage}; move {folder} elsewhere to leave it out of the report, "
@@ -106,10 +114,25 @@ def read_study(folder: Path) -> Study:
         ) from None
 
 
-def _load(path: Path) -> dict[str, Any]:
+def _claims(folder: Path, study: dict[str, Any]) -> tuple[tuple[Claim, ...], dict[str, str]]:
+    """What claims.json holds, and what is wrong with it: then nothing of it is believed."""
+    name = "claims.json"
+    if not (folder / name).exists() and not (folder / name).is_symlink():
+        # A study that was interrupted early, or that only draws, has no claims.
+        return (), {}
+    complete = study.get("status") == "complete"
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        wrong = fault(folder, name, study if complete else {})
+        claims = tuple(_claim(item) for item in _items(_load(folder, name), "claims", dict))
+    except _Damaged as damage:
+        wrong, claims = f"is damaged: {damage}", ()
+    return ((), {name: wrong}) if wrong else (claims, {})
+
+
+def _load(folder: Path, name: str) -> dict[str, Any]:
+    try:
+        data = json.loads(read_text(folder, name))
+    except (KroghError, OSError, ValueError, RecursionError) as error:
         raise _Damaged(f"it cannot be read as JSON ({error})") from None
     if not isinstance(data, dict):
         raise _Damaged(f"it must hold an object, and holds {type(data).__name__}")
@@ -118,7 +141,7 @@ def _load(path: Path) -> dict[str, Any]:
     return data
 
 
-def _study(folder: Path, data: dict[str, Any], claims: tuple[Claim, ...]) -> Study:
+def _study(folder: Path, data: dict[str, Any], claims: tuple[Claim, ...], wrong: dict[str, str]) -> Study:
     return Study(
         folder=folder,
         name=_text(data, "name", required=True),
@@ -133,6 +156,9 @@ def _study(folder: Path, data: dict[str, Any], claims: tuple[Claim, ...]) -> Stu
         figures=tuple(_picture(item, folder) for item in _items(data, "figures", dict)),
         notes=tuple(_items(data, "notes", str)),
         claims=claims,
+        sources=_object(data, "sources"),
+        concluded=_text(data, "concluded"),
+        faults=wrong,
     )
 
 
@@ -160,12 +186,11 @@ def _picture(data: dict[str, Any], folder: Path) -> Picture:
     if not picture.svg:
         raise _Damaged(f"the figure {picture.name!r} names no svg")
     for file in (picture.svg, picture.pdf, picture.data):
-        # A report embeds and links these files, so a study may only name its own.
-        if PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts or "\\" in file:
-            raise _Damaged(f"the figure {picture.name!r} names a file outside the study's folder: {file!r}")
-        # Nor may a link lead out of it: the page would show a file of whoever makes it.
-        if not (folder / file).resolve().is_relative_to(folder.resolve()):
-            raise _Damaged(f"the figure {picture.name!r} leads out of the study's folder by a link: {file!r}")
+        try:  # a report embeds and links these files, so a study may only name its own
+            if file:
+                own(folder, file)
+        except KroghError as problem:
+            raise _Damaged(f"the figure {picture.name!r}: {problem}") from None
     return picture
 
 
@@ -184,7 +209,10 @@ def _real(data: dict[str, Any], key: str) -> float | None:
         return None
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise _Damaged(f"{key!r} must be a number, 'inf', '-inf' or null; got {value!r}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise _Damaged(f"{key!r} is too large a number") from None
 
 
 def _choice(data: dict[str, Any], key: str, allowed: tuple[str, ...]) -> str:

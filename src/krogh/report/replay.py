@@ -15,8 +15,11 @@ from typing import Any
 
 from krogh.errors import KroghError, require
 from krogh.files import STUDY_SCHEMA, write_atomically
+from krogh.integrity import read_bytes
 
 FRAMES_FILE, PAGE = "replay.json", "replay.html"
+LARGEST_FRAMES = 1 << 30
+"""Bytes of a file of frames that is read."""
 _TEMPLATES = Path(__file__).parent / "templates"
 _ESCAPED = str.maketrans({letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"})
 
@@ -33,7 +36,7 @@ def write_replay(folder: Path | str, out: Path | None = None) -> Path:
 def _read(folder: Path) -> dict[str, Any]:
     path = folder / FRAMES_FILE
     try:
-        frames = dict(json.loads(path.read_text(encoding="utf-8")))
+        frames = dict(json.loads(read_bytes(folder, FRAMES_FILE, LARGEST_FRAMES).decode("utf-8")))
     except FileNotFoundError:
         raise KroghError(f"{folder} holds no {FRAMES_FILE}; `krogh replay {folder}` makes it") from None
     except (TypeError, ValueError, RecursionError):

@@ -30,6 +30,7 @@ from krogh.tasks.codes import coherence, paper_dimension, sign_codes
 from krogh.tasks.composition import GroupComposition
 from krogh.tasks.inversion import Inversion
 from krogh.tasks.languages import Language, RegularLanguage
+from krogh.tasks.letters import LetterCount, LetterPositions
 from krogh.tasks.links import CentredSquareLink, LinearLink, MeanLink, RidgeLink, TwoLayerLink
 from krogh.tasks.parity import DisjointParity, Parity, ParityClasses, ParityControl
 from krogh.tasks.sparse_boolean import SparseBoolean, gate, sparse_and, sparse_or, sparse_xor
@@ -38,7 +39,7 @@ from krogh.tasks.system import System
 from krogh.tasks.table import Rows, Table, balanced, parity_rows, rows_of
 from krogh.tasks.table_sources import find_tables, keep_table, read_csv
 from krogh.tasks.token_regression import TokenRegression
-from krogh.tasks.token_sums import LetterCount, LetterPositions, TokenConvolution, TokenSum
+from krogh.tasks.token_sums import TokenConvolution, TokenSum
 from krogh.tasks.whole_sequence import WholeSequence
 
 __all__ = [

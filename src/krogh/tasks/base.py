@@ -76,8 +76,7 @@ class Task(Value):
 
     def distance(self, strategy: Array, prediction: Array) -> Float[Array, " batch"]:
         """How far each prediction is from what a strategy says: the mean squared difference unless a task knows."""
-        squares = (prediction - strategy) ** 2
-        return jnp.mean(squares.reshape(squares.shape[0], -1), axis=1)
+        return mean_squares(prediction, strategy)
 
     def judge_strategy(self, strategy: Array, examples: Examples) -> Float[Array, " batch"]:
         """What a strategy itself loses, by the error that a trial is judged by."""
@@ -147,6 +146,12 @@ class Task(Value):
     def batch(self, key: PRNGKeyArray, size: int) -> Examples:
         """`size` fresh examples."""
         return self.decode(self.draw(key, size))
+
+
+def mean_squares(one: Float[Array, "batch ..."], other: Float[Array, "batch ..."]) -> Float[Array, " batch"]:
+    """The mean over an example's numbers of squared differences."""
+    squares = (one - other) ** 2
+    return jnp.mean(squares.reshape(squares.shape[0], -1), axis=1)
 
 
 def task(name: str) -> Any:

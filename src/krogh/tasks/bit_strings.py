@@ -16,7 +16,6 @@ never drawn for training and are what a network is judged on.
 from __future__ import annotations
 
 import abc
-import math
 from typing import Any
 
 import jax
@@ -312,13 +311,3 @@ class Substring(BitStringTask):
     @classmethod
     def example(cls) -> Substring:
         return cls(bits=7)
-
-
-def matching_scores(strings: Strings, pattern: str, sharpness: float | None = None) -> np.ndarray:
-    """Σ_i exp(c(⟨v_i, x⟩ - k)) of strings as signs, v_i the pattern at place i (appendix H): ≥ 1 where it occurs, and
-    at most 1/n elsewhere, for c ≥ (1/2) ln(n (n-k+1)), which is what c is unless given."""
-    x, v = 2.0 * np.asarray(strings) - 1, 2.0 * np.array([int(letter) for letter in pattern]) - 1
-    n, k = x.shape[1], len(v)
-    c = 0.5 * math.log(n * (n - k + 1)) if sharpness is None else sharpness
-    windows = np.lib.stride_tricks.sliding_window_view(x, k, axis=1)
-    return np.exp(c * (windows @ v - k)).sum(axis=1)

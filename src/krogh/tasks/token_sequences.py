@@ -15,6 +15,7 @@ true tokens.
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -48,7 +49,7 @@ def check_sequences(length: int, dx: int, eps_x: Any, last: str) -> None:
 def draw_tokens(key: PRNGKeyArray, size: int, count: int, dx: int) -> Float[Array, "size count dx"]:
     """Independent tokens (√3/2·g/‖g‖, 1/2) with g ~ N(0, I): uniform on what is allowed."""
     g = jax.random.normal(key, (size, count, dx - 1), jnp.float32)
-    return _with_bias(REST * g / jnp.linalg.norm(g, axis=-1, keepdims=True))
+    return _with_bias(REST * g / jnp.sqrt(sum_of_products(g, g))[..., None])
 
 
 def lift_tokens(u: Float[AnyArray, "*batch features"]) -> Float[np.ndarray, "*batch dx"]:
@@ -91,6 +92,26 @@ def check_tokens(tokens: Float[AnyArray, "*batch dx"]) -> None:
         bool(np.all(np.abs(bias - BIAS) <= TOLERANCE)),
         f"the last coordinate of a token is 1/2; got {bias.ravel()[off]:.6g} (lift_tokens makes tokens of vectors)",
     )
+
+
+def running_sums(terms: Float[AnyArray, "..."], axis: int = -1) -> list[Float[Array, "..."]]:
+    """The sums of the first, the first two, ... terms along a short axis, added one after the other.
+
+    A reduction adds in an order of the compiler's choice, so that a draw has other last bits than the same draw among
+    many.
+    """
+    return list(itertools.accumulate(jnp.moveaxis(jnp.asarray(terms), axis, 0)))
+
+
+def sum_of_products(a: Float[AnyArray, "..."], b: Float[AnyArray, "..."], axis: int = -1) -> Float[Array, "..."]:
+    """Σ a b over a short axis, with the same bits however it is compiled.
+
+    Products are rounded to a bit less than floats have: a rounding that is asked for keeps a compiler from joining a
+    product with the addition that follows it, which it does in some programs and not in others.
+    """
+    products = jnp.asarray(a) * jnp.asarray(b)
+    kind = jnp.finfo(products.dtype)
+    return running_sums(jax.lax.reduce_precision(products, kind.nexp, kind.nmant - 1), axis)[-1]
 
 
 def normalise_tokens(

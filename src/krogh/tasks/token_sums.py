@@ -10,15 +10,14 @@ what a program is made of and a is a number that it reads, as is w*: trials with
 
     token-sum            every (i, j, r, s) has its own                                                       (eq. 3.1)
     token-convolution    A*_{j-i} φ(W*_{j-i} x*_i): parameters depend on j-i alone                            (Ex. 3.5)
-    letter-count         #a - #b among the letters before j: zero exactly where they are equally many         (Ex. 3.6)
-    letter-positions     Σ_i c_i 1[x_i = b] at the end: equal letters at different places weigh differently   (fn. 6)
+
+Sums over letters are in `letters.py`.
 
 Labels may carry normal noise of variance v (the agnostic case: F* has risk v/2 for half the square). A task is judged
 by the truth F*, so its error is what is lost beyond that.
 """
 
 import abc
-import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -27,32 +26,30 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from equinox import AbstractVar
-from jaxtyping import Array, Float, Int, PRNGKeyArray
-from numpy.typing import NDArray
+from jaxtyping import Array, Float, PRNGKeyArray
 from scipy import special
 
 from krogh.errors import require, require_integer, unknown
-from krogh.tasks.base import Examples, Task, task
+from krogh.tasks.base import Examples, Task, mean_squares, task
 from krogh.tasks.series import find_series
 from krogh.tasks.system import System
+from krogh.tasks.token_moments import Floats
 from krogh.tasks.token_sequences import (
     BIAS,
     REST,
-    bit_tokens,
+    TOLERANCE,
     check_sequences,
     check_tokens,
     draw_tokens,
     normalise_tokens,
+    running_sums,
+    sum_of_products,
 )
 from krogh.values import AnyArray, data, plain, structure, traced
 
 LABELS = ("every", "last")
-TOLERANCE = 1e-4
-MOST_LISTED = 20
 NODES = 48
 """Of the quadrature by which moments of labels are computed."""
-
-Floats = NDArray[np.float64]
 
 
 class Sequences(NamedTuple):
@@ -107,12 +104,12 @@ class SequenceSum(Task):
     @property
     def places(self) -> tuple[int, ...]:
         """The positions j that have labels, counted from 1."""
-        return tuple(range(3, self.length + 1)) if self.every else (self.length,)
+        return places_of(self.length, "every" if self.every else "last")
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
         """Every (i, j) with i < j, in the order of parameters: by j, then by i."""
-        return pairs_of(self.length, "every" if self.every else "last")
+        return tuple((i, j) for j in self.places for i in range(2, j))
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -135,6 +132,11 @@ class SequenceSum(Task):
         shape = (size, len(self.places), self.outputs)
         return Sequences(self.draw_raw(for_tokens, size), jax.random.normal(for_noise, shape, jnp.float32))
 
+    def without_noise(self, raw: AnyArray) -> Sequences:
+        """Raw sequences as examples whose labels are the truth."""
+        noise = () if self.noise is None else np.zeros((len(raw), len(self.places), self.outputs), np.float32)
+        return Sequences(raw, noise)
+
     def decode(self, raw: Sequences) -> Examples:
         x = normalise_tokens(self.tokens(raw.tokens), self.eps_x, self.last)
         truth = self.truth(raw.tokens)
@@ -149,8 +151,7 @@ class SequenceSum(Task):
 
     def error(self, prediction: Float[Array, "batch ..."], truth: Float[Array, "batch ..."]) -> Float[Array, " batch"]:
         """The mean over labels and outputs of squared differences."""
-        squares = (prediction - truth) ** 2
-        return jnp.mean(squares.reshape(squares.shape[0], -1), axis=1)
+        return mean_squares(prediction, truth)
 
     def baselines(self) -> dict[str, float]:
         """The mean over labels of E F*² and of Var F*: what 0 and what the best constants lose.
@@ -161,14 +162,29 @@ class SequenceSum(Task):
         return {"null_risk": float(np.mean(mean**2 + variance)), "variance": float(np.mean(variance))}
 
 
+def places_of(length: int, labels: str) -> tuple[int, ...]:
+    """The positions j that have labels: 3 .. L, or L alone."""
+    return tuple(range(3, length + 1)) if labels == "every" else (length,)
+
+
 def pairs_of(length: int, labels: str = "every") -> tuple[tuple[int, int], ...]:
     """Every (i, j) with 2 ≤ i < j, of labels at j = 3 .. L or at L alone: by j, then by i."""
-    places = range(3, length + 1) if labels == "every" else (length,)
-    return tuple((i, j) for j in places for i in range(2, j))
+    return tuple((i, j) for j in places_of(length, labels) for i in range(2, j))
 
 
 class SphereSum(SequenceSum):
     """Tokens uniform on what is allowed, and F* by weights [pairs, p, outputs, dx] and amplitudes alike."""
+
+    weights: AbstractVar[Float[AnyArray, "... dx"]]
+    labels: AbstractVar[str]
+
+    @property
+    def every(self) -> bool:
+        return self.labels == "every"
+
+    @property
+    def dx(self) -> int:
+        return int(np.shape(self.weights)[-1])
 
     @abc.abstractmethod
     def terms(self) -> tuple[Array, Array, Sequence[str]]:
@@ -184,12 +200,13 @@ class SphereSum(SequenceSum):
         weights, amplitudes, names = self.terms()
         read = np.array([i - 2 for i, _ in self.pairs])
         own = jnp.take(jnp.asarray(raw), read, axis=1)[:, :, None, None, :]  # [batch, pairs, 1, 1, dx]
-        z = jnp.sum(
-            own * weights[None], axis=-1
-        )  # a sum and no product of matrices: the same bits however it is stacked
-        terms = jnp.sum(amplitudes[None] * _apply(names, z), axis=2)
-        ends = np.cumsum([0, *(j - 2 for j in self.places)])
-        return jnp.stack([jnp.sum(terms[:, a:b], axis=1) for a, b in itertools.pairwise(ends)], axis=1)
+        z = sum_of_products(own, weights[None])
+        terms = sum_of_products(amplitudes[None], _apply(names, z), axis=2)
+        # every label adds up all tokens, and 0 for those that it does not read: as many additions as tokens, not pairs
+        pair = np.full((len(self.places), self.length - 2), len(self.pairs))
+        pair[[j - self.places[0] for _, j in self.pairs], read] = np.arange(len(self.pairs))
+        padded = jnp.concatenate([terms, jnp.zeros_like(terms[:, :1])], axis=1)
+        return running_sums(jnp.take(padded, pair, axis=1), axis=2)[-1]
 
     def of_tokens(self, tokens: Any) -> Examples:
         """Examples of tokens of your own [batch, L-2, dx], without noise."""
@@ -200,8 +217,7 @@ class SphereSum(SequenceSum):
             f"tokens have the shape [batch, {shape[0]}, {shape[1]}]; got {list(given.shape)}",
         )
         check_tokens(given)
-        noise = () if self.noise is None else np.zeros((len(given), len(self.places), self.outputs), np.float32)
-        return self.decode(Sequences(given, noise))
+        return self.decode(self.without_noise(given))
 
     def moments(self) -> tuple[Floats, Floats]:
         """By quadrature: tokens are independent, and two directions u, v of one see (<u, t>, <v, t>) on a sphere."""
@@ -216,10 +232,8 @@ class SphereSum(SequenceSum):
         def values(r: int, along: Floats) -> Floats:
             """a Φ at <w_r, x*> = √3/2·‖rest‖·along + bias: [pairs, outputs, nodes]."""
             z = REST * size[:, r, :, None] * along + bias[:, r, :, None]
-            return (
-                amplitudes[:, r, :, None]
-                * np.asarray(_apply(kinds[:, r, :].ravel(), jnp.asarray(z[None, :, None])))[0, :, 0]
-            )
+            phi = _apply(kinds[:, r, :].ravel(), jnp.asarray(z[None, :, None]))[0, :, 0]
+            return amplitudes[:, r, :, None] * np.asarray(phi)
 
         mean, square = np.zeros(size[:, 0].shape), np.zeros(size[:, 0].shape)
         for r in range(p):
@@ -279,6 +293,12 @@ def _phi_texts(given: Any) -> tuple[str, ...]:
     return (_phi_text(given),) if isinstance(given, str) or numbers else tuple(_phi_text(one) for one in given)
 
 
+def check_labels(length: int, labels: str) -> None:
+    require_integer("length", length, 3)
+    if labels not in LABELS:
+        raise unknown("labels", labels, LABELS)
+
+
 def _check_unit(weights: Any, name: str) -> None:
     if not traced(weights):
         norms = np.linalg.norm(np.asarray(weights, np.float64), axis=-1)
@@ -287,13 +307,13 @@ def _check_unit(weights: Any, name: str) -> None:
         require(fine, f"{name} are unit vectors; got one of norm {off:.6g} (target_weights draws some)")
 
 
-def _check_labels(labels: str) -> None:
-    if labels not in LABELS:
-        raise unknown("labels", labels, LABELS)
-
-
-def _check_finite(given: Any, name: str) -> None:
+def check_finite(given: Any, name: str) -> None:
     require(traced(given) or bool(np.all(np.isfinite(given))), f"{name} are finite numbers; got {plain(given)}")
+
+
+def _check_sizes(length: int, dx: int, p: int, outputs: int) -> None:
+    for name, number, least in (("length", length, 3), ("dx", dx, 2), ("p", p, 1), ("outputs", outputs, 1)):
+        require_integer(name, number, least)
 
 
 def target_weights(*shape: int, seed: int = 0, bias: bool = False) -> Float[np.ndarray, "*shape"]:
@@ -316,6 +336,7 @@ KNOBS = {
     "eps_x": "how large tokens are beside the state that they are written into",
     "labels": "whether every position has a label or the last alone",
 }
+NOISE = "variance of the labels: what no learner explains"
 LEARNED = ("recurrence/token-sums", "recurrence/length", "recurrence/width-free", "recurrence/kernel")
 
 
@@ -341,16 +362,10 @@ class TokenSum(SphereSum):
             **KNOBS,
             "phi": "the functions: their Taylor coefficients are what they cost",
             "weights": "which directions of tokens are seen, for each pair of a token and a label",
-            "noise": "variance of the labels: what no learner explains",
+            "noise": NOISE,
         },
         baselines=("null_risk", "variance"),
-        theory=(
-            "recurrence/sums-guarantee",
-            "recurrence/sums-training",
-            "recurrence/sums-size",
-            "recurrence/good-shift",
-            "recurrence/complexity",
-        ),
+        theory=THEORY,
         phenomena={
             "SGD learns a sum of functions of tokens": LEARNED[:2],
             "generalisation does not depend on width": LEARNED[2:3],
@@ -360,8 +375,7 @@ class TokenSum(SphereSum):
     )
 
     def __check_init__(self) -> None:
-        require_integer("length", self.length, 3)
-        _check_labels(self.labels)
+        check_labels(self.length, self.labels)
         shape, count = np.shape(self.weights), len(self.pairs)
         require(
             len(shape) == 4 and shape[0] == count and min(shape) >= 1,
@@ -373,7 +387,7 @@ class TokenSum(SphereSum):
         if self.amplitudes is not None:
             given = np.shape(self.amplitudes)
             require(given == shape[:3], f"amplitudes have the shape {list(shape[:3])}; got {list(given)}")
-            _check_finite(self.amplitudes, "amplitudes")
+            check_finite(self.amplitudes, "amplitudes")
         for name in dict.fromkeys(self.phi):
             find_series(name)
         terms = math.prod(shape[:3])
@@ -399,18 +413,9 @@ class TokenSum(SphereSum):
         cls, length: int, dx: int, p: int = 1, outputs: int = 1, seed: int = 0, bias: bool = False, **options: Any
     ) -> "TokenSum":
         """The task with independent uniform w*, without a last coordinate unless there is a `bias`."""
-        for name, number, least in (("length", length, 3), ("dx", dx, 2), ("p", p, 1), ("outputs", outputs, 1)):
-            require_integer(name, number, least)
+        _check_sizes(length, dx, p, outputs)
         count = len(pairs_of(length, options.get("labels", "every")))
         return cls(length=length, weights=target_weights(count, p, outputs, dx, seed=seed, bias=bias), **options)
-
-    @property
-    def every(self) -> bool:
-        return self.labels == "every"
-
-    @property
-    def dx(self) -> int:
-        return int(np.shape(self.weights)[-1])
 
     @property
     def outputs(self) -> int:
@@ -448,22 +453,15 @@ class TokenConvolution(SphereSum):
             **KNOBS,
             "phi": "the activation",
             "weights": "what is looked for at each distance from a label",
-            "noise": "variance of the labels: what no learner explains",
+            "noise": NOISE,
         },
         baselines=("null_risk", "variance"),
-        theory=(
-            "recurrence/sums-guarantee",
-            "recurrence/sums-training",
-            "recurrence/sums-size",
-            "recurrence/good-shift",
-            "recurrence/complexity",
-        ),
+        theory=THEORY,
         phenomena={"SGD learns a sum of functions of tokens": ("recurrence/token-sums",)},
     )
 
     def __check_init__(self) -> None:
-        require_integer("length", self.length, 3)
-        _check_labels(self.labels)
+        check_labels(self.length, self.labels)
         lags, weights, read = self.length - 2, np.shape(self.weights), np.shape(self.read)
         require(
             len(weights) == 3 and weights[0] == lags and min(weights) >= 1,
@@ -473,7 +471,7 @@ class TokenConvolution(SphereSum):
         require(fits, f"read has the shape [{lags} lags, outputs, {weights[1]} neurons]; got {list(read)}")
         self.check_common()
         _check_unit(self.weights, "rows of W*")
-        _check_finite(self.read, "entries of A*")
+        check_finite(self.read, "entries of A*")
         find_series(self.phi)
 
     @classmethod
@@ -481,19 +479,10 @@ class TokenConvolution(SphereSum):
         cls, length: int, dx: int, p: int = 1, outputs: int = 1, seed: int = 0, bias: bool = False, **options: Any
     ) -> "TokenConvolution":
         """Independent uniform unit rows of W*, and normal A* of variance 1/p."""
-        for name, number, least in (("length", length, 3), ("dx", dx, 2), ("p", p, 1), ("outputs", outputs, 1)):
-            require_integer(name, number, least)
+        _check_sizes(length, dx, p, outputs)
         read = np.random.default_rng([918, seed]).standard_normal((length - 2, outputs, p)) / math.sqrt(p)
         weights = target_weights(length - 2, p, dx, seed=seed, bias=bias)
         return cls(length=length, weights=weights, read=read, **options)
-
-    @property
-    def every(self) -> bool:
-        return self.labels == "every"
-
-    @property
-    def dx(self) -> int:
-        return int(np.shape(self.weights)[-1])
 
     @property
     def outputs(self) -> int:
@@ -509,175 +498,3 @@ class TokenConvolution(SphereSum):
     @classmethod
     def example(cls) -> "TokenConvolution":
         return cls.random(6, 4, p=2, outputs=2, phi="tanh", seed=1)
-
-
-class LetterSum(SequenceSum):
-    """Uniform strings of letters a = (√3/2, 0, 1/2) and b = (0, √3/2, 1/2), all of which can be listed.
-
-    Raw tokens are bits, 1 for an a.
-    """
-
-    @property
-    def dx(self) -> int:
-        return 3
-
-    @property
-    def outputs(self) -> int:
-        return 1
-
-    @property
-    def letters(self) -> int:
-        """How many letters a string has."""
-        return self.length - 2
-
-    def draw_raw(self, key: PRNGKeyArray, size: int) -> Int[Array, "size letters"]:
-        return jax.random.bernoulli(key, 0.5, (size, self.letters)).astype(jnp.int8)
-
-    def tokens(self, raw: AnyArray) -> Float[Array, "batch count 3"]:
-        return bit_tokens(raw)
-
-    @property
-    def population_size(self) -> int | None:
-        return 2**self.letters if self.letters <= MOST_LISTED else None
-
-    def population(self) -> Sequences:
-        listed = self.letters <= MOST_LISTED
-        require(listed, f"strings of at most {MOST_LISTED} letters can be listed; got {self.letters} (use a sample)")
-        bits = ((np.arange(2**self.letters)[:, None] >> np.arange(self.letters)) & 1).astype(np.int8)
-        noise = () if self.noise is None else np.zeros((len(bits), len(self.places), 1), np.float32)
-        return Sequences(bits, noise)
-
-
-@task("letter-count")
-class LetterCount(LetterSum):
-    """(#a - #b)/scale among the letters before a label: a sum of <w*, x*_i>/√(3/8) with w* = (1, -1, 0)/√2."""
-
-    length: int = structure()
-    scale: Float[AnyArray, ""] = data(default=4.0)
-    eps_x: Float[AnyArray, ""] = data(default=1.0)
-    last: str = structure(default="eps")
-    labels: str = structure(default="every")
-    noise: Float[AnyArray, ""] | None = data(optional=True, default=None)
-
-    system = System(
-        knobs={**KNOBS, "scale": "what a count is divided by to become a label"},
-        baselines=("null_risk", "variance"),
-        theory=("recurrence/sums-guarantee",),
-        phenomena={"recurrent networks count": ("recurrence/counting",)},
-    )
-
-    def __check_init__(self) -> None:
-        _check_labels(self.labels)
-        self.check_common()
-        positive = traced(self.scale) or bool(np.all(np.asarray(self.scale) > 0) and np.all(np.isfinite(self.scale)))
-        require(positive, f"scale must be a positive number; got scale={plain(self.scale)}")
-
-    @property
-    def every(self) -> bool:
-        return self.labels == "every"
-
-    def counts(self, raw: AnyArray) -> Int[Array, "batch labels"]:
-        """#a - #b among the letters before each label."""
-        signs = 2 * jnp.asarray(raw).astype(jnp.int32) - 1
-        return jnp.take(jnp.cumsum(signs, axis=1), np.array(self.places) - 3, axis=1)
-
-    def truth(self, raw: AnyArray) -> Float[Array, "batch labels 1"]:
-        return (self.counts(raw).astype(jnp.float32) / self.scale)[:, :, None]
-
-    def moments(self) -> tuple[Floats, Floats]:
-        steps = np.array(self.places, float)[:, None] - 2  # a random walk: mean 0, variance as many as letters
-        return np.zeros_like(steps), steps / float(self.scale) ** 2
-
-    def as_sum(self) -> TokenSum:
-        """The same function as a sum over tokens of the class."""
-        shape = (len(self.pairs), 1, 1)
-        weights = np.broadcast_to(np.array([1, -1, 0]) / math.sqrt(2), (*shape, 3))
-        amplitudes = np.full(shape, 1 / math.sqrt(3 / 8)) / np.asarray(self.scale)
-        return TokenSum(
-            length=self.length,
-            weights=weights,
-            amplitudes=amplitudes,
-            eps_x=self.eps_x,
-            last=self.last,
-            labels=self.labels,
-        )
-
-    @classmethod
-    def example(cls) -> "LetterCount":
-        return cls(length=8)
-
-
-def evenly(letters: int) -> tuple[float, ...]:
-    """c_i = i/letters for i = 1, 2, ..."""
-    return tuple(place / letters for place in range(1, letters + 1))
-
-
-@task("letter-positions")
-class LetterPositions(LetterSum):
-    """Σ_i c_i 1[letter i is b] at the end, with distinct c_i: positions are not given, and must be told apart."""
-
-    length: int = structure()
-    coefficients: Float[AnyArray, " letters"] = data()
-    eps_x: Float[AnyArray, ""] = data()
-    last: str = structure()
-    noise: Float[AnyArray, ""] | None = data(optional=True)
-
-    system = System(
-        knobs={
-            "length": KNOBS["length"],
-            "eps_x": KNOBS["eps_x"],
-            "coefficients": "what a letter is worth at each place",
-        },
-        baselines=("null_risk", "variance"),
-        theory=("recurrence/sums-guarantee",),
-        phenomena={"one matrix tells positions apart": ("recurrence/positions",)},
-    )
-
-    def __init__(
-        self, length: int, coefficients: Any = None, eps_x: Any = 1.0, last: str = "eps", noise: Any = None
-    ) -> None:
-        require_integer("length", length, 3)
-        self.length, self.eps_x, self.last, self.noise = length, eps_x, last, noise
-        self.coefficients = evenly(length - 2) if coefficients is None else coefficients
-
-    def __check_init__(self) -> None:
-        self.check_common()
-        shape = np.shape(self.coefficients)
-        require(shape == (self.letters,), f"there is one coefficient for each of {self.letters} letters; got {shape}")
-        if not traced(self.coefficients):
-            distinct = np.unique(self.coefficients).size == self.letters
-            require(distinct, f"coefficients are distinct, or places are alike; got {plain(self.coefficients)}")
-            _check_finite(self.coefficients, "coefficients")
-
-    @property
-    def every(self) -> bool:
-        return False
-
-    def truth(self, raw: AnyArray) -> Float[Array, "batch 1 1"]:
-        bits, total = jnp.asarray(raw), jnp.zeros(jnp.asarray(raw).shape[0], jnp.float32)
-        for place in range(
-            self.letters
-        ):  # in one order, whatever the number of strings: the same string, the same bits
-            total = total + jnp.where(bits[:, place] == 0, jnp.asarray(self.coefficients)[place], 0.0)
-        return total[:, None, None]
-
-    def moments(self) -> tuple[Floats, Floats]:
-        c = np.asarray(self.coefficients, np.float64)
-        return np.full((1, 1), c.sum() / 2), np.full((1, 1), np.sum(c**2) / 4)
-
-    def as_sum(self) -> TokenSum:
-        """The same function as a sum over tokens of the class: 1[b] = <(0, 1, 0), x*>·2/√3."""
-        weights = np.broadcast_to(np.array([0.0, 1.0, 0.0]), (self.letters, 1, 1, 3))
-        amplitudes = np.asarray(self.coefficients)[:, None, None] / REST
-        return TokenSum(
-            length=self.length,
-            weights=weights,
-            amplitudes=amplitudes,
-            eps_x=self.eps_x,
-            last=self.last,
-            labels="last",
-        )
-
-    @classmethod
-    def example(cls) -> "LetterPositions":
-        return cls(length=7)

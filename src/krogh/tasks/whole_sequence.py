@@ -21,11 +21,11 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from krogh.errors import require, require_integer
-from krogh.tasks.base import Examples, Task, task
+from krogh.tasks.base import Examples, Task, mean_squares, task
 from krogh.tasks.series import Series, find_series
 from krogh.tasks.system import System
 from krogh.tasks.token_moments import Floats, no_moments, sum_moments, token_moments
-from krogh.tasks.token_sequences import check_sequences, draw_tokens, normalise_tokens
+from krogh.tasks.token_sequences import check_sequences, draw_tokens, normalise_tokens, running_sums, sum_of_products
 from krogh.values import AnyArray, data, plain, structure, traced
 
 MOST_EXACT_DEGREE = 12
@@ -185,21 +185,20 @@ class WholeSequence(Task):
     def target(self, tokens: Float[AnyArray, "size count dx"]) -> Float[Array, "size ..."]:
         """F of true tokens, at the end or at every step: [size, L-2, outputs] without the axes that there are not."""
         tokens = jnp.asarray(tokens)
-        # products and sums written out: a dot product has other last bits for many tasks at once
         directions = jnp.transpose(jnp.asarray(self.weights), (2, 0, 1, 3))[None]
-        own = jnp.sum(tokens[:, :, None, None, :] * directions, axis=-1)  # [size, L-2, terms, outputs]
-        z = jnp.cumsum(own, axis=1) if self.every_step else jnp.sum(own, axis=1)
+        own = sum_of_products(tokens[:, :, None, None, :], directions)  # [size, L-2, terms, outputs]
+        sums = running_sums(own, axis=1)
+        z = jnp.stack(sums, axis=1) if self.every_step else sums[-1]
         terms = self.series()
         values = [[terms[r][s](z[..., r, s]) for s in range(self.outputs)] for r in range(self.terms)]
         each = jnp.stack([jnp.stack(of_term, axis=-1) for of_term in values], axis=-2)
         b = jnp.asarray(self.coefficients)
-        found = jnp.sum(each * b.reshape((1,) * (each.ndim - 2) + b.shape), axis=-2)
+        found = sum_of_products(each, b.reshape((1,) * (each.ndim - 2) + b.shape), axis=-2)
         return found if self.outputs > 1 else found[..., 0]
 
     def error(self, prediction: Float[Array, "batch ..."], truth: Float[Array, "batch ..."]) -> Float[Array, " batch"]:
         """The squared error, its mean over steps and outputs."""
-        squares = (prediction - truth) ** 2
-        return jnp.mean(squares.reshape(squares.shape[0], -1), axis=1)
+        return mean_squares(prediction, truth)
 
     def judge(self, prediction: Float[Array, "batch ..."], examples: Examples) -> Float[Array, " batch"]:
         """The squared error at the end."""

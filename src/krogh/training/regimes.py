@@ -25,9 +25,8 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from krogh.errors import KroghError, require, require_integer
 from krogh.tasks.base import Raw, Task
 from krogh.tasks.bits import shuffled
+from krogh.training.stopping import MOST_EXAMPLES
 from krogh.values import AnyArray, Value, data, replaced, structure
-
-MOST_EXAMPLES = 2**30
 
 
 class Regime(Value):
@@ -72,7 +71,7 @@ class Online(Regime):
     batch_size: int = structure(default=32)
 
     def __check_init__(self) -> None:
-        require_integer("batch_size", self.batch_size, 1)
+        require_integer("batch_size", self.batch_size, 1, MOST_EXAMPLES)
 
     def sample(self, task: Task, key: PRNGKeyArray) -> Raw:
         return ()
@@ -137,7 +136,7 @@ class Offline(SampleRegime):
     capacity: int = structure(default=0, fitted=True)
 
     def __check_init__(self) -> None:
-        require_integer("batch_size", self.batch_size, 1)
+        require_integer("batch_size", self.batch_size, 1, MOST_EXAMPLES)
 
     def feed(self, task: Task, key: PRNGKeyArray, start: Int[Array, ""], steps: int) -> Int[Array, "steps batch"]:
         m = jnp.asarray(self.m).astype(jnp.uint32)
@@ -167,7 +166,7 @@ class Epochs(SampleRegime):
     capacity: int = structure(default=0, fitted=True)
 
     def __check_init__(self) -> None:
-        require_integer("batch_size", self.batch_size, 1)
+        require_integer("batch_size", self.batch_size, 1, MOST_EXAMPLES)
 
     def steps(self, epochs: int) -> int:
         """How many steps so many epochs take."""
@@ -200,7 +199,7 @@ class Resampled(SampleRegime):
     capacity: int = structure(default=0, fitted=True)
 
     def __check_init__(self) -> None:
-        require_integer("batch_size", self.batch_size, 1)
+        require_integer("batch_size", self.batch_size, 1, MOST_EXAMPLES)
 
     def feed(self, task: Task, key: PRNGKeyArray, start: Int[Array, ""], steps: int) -> Int[Array, "steps batch"]:
         m = jnp.asarray(self.m).astype(jnp.int32)

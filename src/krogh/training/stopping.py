@@ -19,6 +19,8 @@ from krogh.tasks.base import Task
 from krogh.values import AnyArray, Value, data, plain, replaced, structure
 
 EXACT = "exact"
+MOST_EXAMPLES = 2**30
+"""Examples are counted in 32 bits."""
 SURE_PREFIX, LIKELY_PREFIX = 16, 512
 
 
@@ -49,7 +51,7 @@ class Stopping(Value):
         if self.validation != EXACT:
             is_size = isinstance(self.validation, int)
             require(is_size, f"validation must be a sample size or 'exact'; got {self.validation!r}")
-            require_integer("validation", self.validation, 1)
+            require_integer("validation", self.validation, 1, MOST_EXAMPLES)
         inside = 0.0 < float(self.accuracy) <= 1.0
         require(inside, f"accuracy must be in (0, 1]; got accuracy={plain(self.accuracy)}")
         positive = self.error is None or float(self.error) >= 0.0

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import subprocess
+import sys
 
 import jax
 import numpy as np
 import pytest
 
 from krogh.errors import KroghError
-from krogh.networks.machines.checks import check_machine, confirmed_outputs, side_by_side
+from krogh.networks.machines import checks
+from krogh.networks.machines.checks import Difference, check_machine, confirmed_outputs, side_by_side
 from krogh.networks.machines.compiled import compile_machine
 from krogh.networks.machines.lookup import LookupNetwork
 from krogh.networks.machines.running import run_machine, run_transformer
+from krogh.programs.machines.files import parse_machine
 from krogh.programs.machines.library import library, library_steps, load_machine
 from krogh.programs.machines.running import trace
 from krogh.programs.machines.sampling import random_machine, short_words
@@ -94,15 +99,17 @@ def test_one_pass_confirms_a_run_and_refutes_any_other():
     """Each entry of each trace is changed in turn: no sequence but the run itself is confirmed."""
     compiled = compile_machine(load_machine("palindrome"), 8)
     network, runs = LookupNetwork(compiled), [trace(compiled.machine, word, 8) for word in ("01", "", "11")]
-    np.testing.assert_array_equal(confirmed_outputs(network, runs), [-1.0, 1.0, 1.0])
+    for columns in (27, 9, 4, 1):
+        np.testing.assert_array_equal(confirmed_outputs(network, runs, columns=columns), [-1.0, 1.0, 1.0])
     random = np.random.default_rng(0)
     for name, count in (("state", 8), ("symbol", 3), ("cell", 9)):
         for place, time in np.ndindex(3, 9):
             values = getattr(runs[place], name).copy()
             values[time] = (values[time] + random.integers(1, count)) % count
             other = [*runs[:place], dataclasses.replace(runs[place], **{name: values}), *runs[place + 1 :]]
-            assert confirmed_outputs(network, other) is None
-    assert confirmed_outputs(LookupNetwork(wrong_transition(compiled)), runs) is None
+            for columns in (27, 9, 4, 1):  # all at once, or some steps at a time
+                assert isinstance(confirmed_outputs(network, other, columns=columns), Difference)
+    assert isinstance(confirmed_outputs(LookupNetwork(wrong_transition(compiled)), runs), Difference)
 
 
 def test_a_wrong_classifier_is_found():
@@ -142,7 +149,8 @@ def test_side_by_side():
         assert row.symbol == row.network_symbol == row.tape.split("[")[1].split("]")[0]
     assert rows[-1].state == "accept"
     narrow = side_by_side(compiled, trace(compiled.machine, "010", compiled.steps), 6, window=3)
-    assert len(narrow) == 7 and all(len(row.tape) == 9 and "[" in row.tape for row in narrow)
+    assert len(narrow) == 7 and all(len(row.tape) == 11 and "[" in row.tape for row in narrow)
+    assert (narrow[0].tape, narrow[2].tape, narrow[3].tape) == (" [0] 1  0 …", "… 1 [0] _  ", "… 1  0 [_] ")
     with pytest.raises(KroghError, match="steps must be an integer between 0 and 25; got steps=26"):
         side_by_side(compiled, trace(compiled.machine, "010", compiled.steps), 26)
 
@@ -152,6 +160,61 @@ def test_side_by_side_says_where_a_network_goes_wrong():
     rows = side_by_side(compiled, trace(compiled.machine, "01", 4))
     assert [row.equal for row in rows] == [True, True, False, False]
     assert (rows[2].state, rows[2].network_state) == ("odd", "even")
+
+
+def test_words_are_tried_over_all_symbols_and_late_ones_are_told():
+    """An input of ones only, in a machine that knows zeros and a mark: all of them are tried."""
+    text = "input: '11'\nblank: ' '\nstart state: a\ntable:\n  a: {[0, 1]: R, x: {L: b}, ' ': {R: end}}\n"
+    machine = parse_machine(text + "  b: {[0, 1, ' ']: {R: a}}\n  end:\n")
+    check = compile_machine(machine, 4).check()
+    assert check.details["over"] == ["0", "1", "x"] and "all words up to length 4 over {0, 1, x}" in check.scope
+    runs = [trace(machine, word, 4) for word in itertools.product("01x", repeat=4)]
+    late = [run for run in runs if run.halted_at is None]
+    assert check.details["not_halted"] >= len(late) > 0 and check.details["not_halted_first"] == "x"
+    assert "need more than T = 4 steps, as 'x'" in check.scope and check.holds
+    inner = parse_machine(text.replace("'11'", "'1 1'") + "  b: {[0, 1, ' ']: {R: a}}\n  end:\n")
+    assert compile_machine(inner, 3).check().details["over"] == [" ", "0", "1", "x"], "a blank in the input is one too"
+
+
+def test_a_check_too_large_is_of_the_first_steps_and_says_so(monkeypatch):
+    compiled = compile_machine(load_machine("busy-beaver-4"), 100)
+    assert "at all 101 times" in compiled.check([""]).scope
+    monkeypatch.setattr(checks, "MOST_WORK", 40 * LookupNetwork(compiled).entries)
+    check = compiled.check([""])
+    assert check.holds and check.details["times"] == 40 and "at the first 40 of 101 times on 1 words" in check.scope
+    monkeypatch.setattr(checks.budgets, "CHECK", checks.budgets.CHECK._replace(most=1_000_000))
+    with pytest.raises(KroghError, match=r"the dense network of 'parity' with T = 50 has .* bytes of memory; at most"):
+        compile_machine(load_machine("parity"), 50, attention="soft").check(["1"])
+
+
+def test_a_long_run_that_goes_wrong_is_told_by_its_first_difference(monkeypatch):
+    compiled = wrong_transition(compile_machine(load_machine("parity"), 6))
+    monkeypatch.setattr(checks, "MOST_FOLLOWED", 3)
+    check = check_machine(compiled, ["00", "010", "1"])
+    assert not check.holds and check.details["first_mismatch"] == (1, 2)
+    assert "1 differences or more (3 words were not followed on)" in check.scope
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_states_or_steps():
+    """In a process of its own: 1,500 states, and 30,000 steps; most of what it takes are the libraries."""
+    script = """
+import resource, sys, numpy as np
+from krogh.networks.machines.compiled import compile_machine
+from krogh.programs.machines.machine import Machine
+states, steps = map(int, sys.argv[1:])
+rng = np.random.default_rng(0)
+tables = dict(next_state=rng.integers(states - 1, size=(states, 3)), write=rng.integers(3, size=(states, 3)),
+              move=2 * rng.integers(2, size=(states, 3)) - 1)
+names = tuple(f"q{i}" for i in range(states))
+machine = Machine(name="large", states=names, alphabet=("_", "0", "1"), start=0, halting=(states - 1,), **tables)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+assert compile_machine(machine, steps).check(["", "01"]).holds
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+    for arguments in (("1500", "300"), ("4", "30000")):
+        done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True)
+        assert float(done.stdout) < 300, "megabytes; 1,500 states took gigabytes when all steps went at once"
 
 
 @pytest.mark.slow

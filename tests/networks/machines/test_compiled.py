@@ -156,7 +156,7 @@ def test_words_decide_how_long_the_input_may_be_and_are_tried():
     wide = compile_machine(counter, 31, words=["#000" + "0" * 60])
     assert wide.input_length == 64
     assert wide.trying(["#", "#" + "0" * 64]).words == (*wide.words, "#"), "one that is too long is left out"
-    tried = [counter.decode(run.word) for run in exact.trials.runs]
+    tried = [counter.decode(word) for word in (*exact.trials.own, *exact.trials.listed)]
     assert tried[0] == "#000" and len(set(tried)) == len(tried) and "" in tried
 
 

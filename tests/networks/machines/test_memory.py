@@ -42,11 +42,15 @@ def test_past_and_growing_memories_find_what_a_search_finds(words, steps, codes)
         only, nothing = without.look(*now, None)
         np.testing.assert_array_equal(only, found[:, time])
         assert nothing is None
-    past = PastMemory(words, steps)
-    hit, value = past.look(queries.ravel(), keys.ravel(), values.reshape(2, -1))
-    np.testing.assert_array_equal(hit, found.ravel())
-    np.testing.assert_allclose(value[:, hit], mean.reshape(2, -1)[:, hit], atol=1e-12)
-    np.testing.assert_array_equal(past.look(queries.ravel(), keys.ravel(), None)[0], found.ravel())
+    for size in (steps, steps - 1, 7, 1):  # all steps at once, or some at a time
+        parts = [slice(begin, begin + size) for begin in range(0, steps, size)]
+        past, only = PastMemory(words, 2, len(parts)), PastMemory(words, 0, len(parts))
+        for part in parts:
+            now = (queries[:, part].ravel(), keys[:, part].ravel())
+            hit, value = past.look(*now, values[:, :, part].reshape(2, -1))
+            np.testing.assert_array_equal(hit, found[:, part].ravel())
+            np.testing.assert_allclose(value[:, hit], mean[:, :, part].reshape(2, -1)[:, hit], atol=1e-12)
+            np.testing.assert_array_equal(only.look(*now, None)[0], found[:, part].ravel())
 
 
 def test_a_growing_memory_survives_keys_that_collide():

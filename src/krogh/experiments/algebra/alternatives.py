@@ -122,9 +122,9 @@ class Alternatives(Experiment[Settings]):
         settings, table, moved = tables.settings, tables["compared"], tables["departures"]
         yield _comparison(settings.p, table, self.source)
         yield _departure(settings, tables["trials"].filter(begun="memoriser"), self.source)
-        kinds = {f"$Z_{{{settings.p}}}$, from random weights": table.filter(pl.col("network").is_in(TRAINED.values()))}
+        kinds = {f"Z_{settings.p}, from random weights": table.filter(pl.col("network").is_in(TRAINED.values()))}
         for noise in settings.noises:
-            kinds[f"$Z_{{{settings.start_p}}}$, memoriser + noise {noise:g}"] = moved.filter(noise=noise)
+            kinds[f"Z_{settings.start_p}, memoriser + noise {noise:g}"] = moved.filter(noise=noise)
         yield distance_figure(kinds, self.source)
 
 

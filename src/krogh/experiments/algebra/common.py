@@ -52,7 +52,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from krogh.engine import Trial
 from krogh.errors import require, require_integer
-from krogh.lab import Chart, Claims, Figure, Network, figures, groups, need, setting
+from krogh.lab import Chart, Claims, Figure, Network, figures, groups, look_table, need, setting
 from krogh.lab.charts import Panel
 from krogh.lab.estimate import exact, largest, median, unknown_estimate
 from krogh.lab.frames import spread_steps
@@ -420,10 +420,7 @@ def curve_table(trials: pl.DataFrame, labels: Sequence[str], columns: Sequence[s
     """
     powers = [f"fourier_power_{part}" for part in PARTS] if "power" in columns else []
     probed = [*(name for name in columns if name != "power"), *powers]
-    names = [f"curve.{name}" for name in ("step", *probed)]
-    table = trials.select(*labels, "seed", *names).explode(names)
-    table = table.rename({name: name.removeprefix("curve.") for name in names})
-    table = table.with_columns(pl.col(probed).cast(pl.Float64))
+    table = look_table(trials, *labels, "seed", columns=probed)
     mean = [pl.mean_horizontal(powers).alias("power")] if powers else []
     return table.with_columns(mean).select(*labels, "seed", "step", *columns)
 
@@ -446,8 +443,8 @@ def curves_figure(
 ) -> Figure:
     """Margin over γ* (`ratio`, nan where none is known) and mean power of networks, by kind; `lines` mark levels."""
     chart = Chart(name, title, source=source, width=10.0, height=3.8, columns=2)
-    margin = chart.panel(title="normalised $L_{2,3}$ margin / γ*", x="step", ylim=(-0.3, 1.12))
-    power = chart.panel(title="largest normalised power, mean by $\\|\\omega_i\\|^\\nu$", x="step", ylim=(0, 1.03))
+    margin = chart.panel(title="normalised L_{2,3} margin / γ*", x="step", ylim=(-0.3, 1.12))
+    power = chart.panel(title="largest normalised power, mean by ‖ω_i‖^ν", x="step", ylim=(0, 1.03))
     for kind, curves in kinds.items():
         color = margin.color()
         draw_networks(margin, curves, "ratio", color, linewidth=1.1)

@@ -40,7 +40,7 @@ from krogh.theory.groups.finite import FiniteLambda, finite_lambda
 RELU_NEURONS = 0.4
 COLORS = {"quadratic": figures.BLUE, "relu": figures.VERMILLION}
 KINDS = {"quadratic": "quadratic", "relu": "ReLU"}
-NAMES = {"quadratic": "quadratic, $L_{2,3}$", "relu": "ReLU, $L_2$"}
+NAMES = {"quadratic": "quadratic, L_{2,3}", "relu": "ReLU, L_2"}
 SHOWN = 3  # neurons of Figure 7.1
 POINTS = 20  # of an interpolation, between two weights
 BINS = np.linspace(0.0, 1.0, 41)
@@ -134,7 +134,7 @@ class CyclicAddition(Experiment[Settings]):
             yield _frequencies(p, kinds, tables["spectra"].filter(p=p, when="end"))
             yield _curves(p, tables["trials"].filter(p=p), finite_lambda(p, settings.weight))
         rows = groups(tables["networks"], ("p", "activation"))
-        yield distance_figure({f"$Z_{{{p}}}$, {NAMES[kind]}": table for (p, kind), table in rows.items()}, THEOREM)
+        yield distance_figure({f"Z_{p}, {NAMES[kind]}": table for (p, kind), table in rows.items()}, THEOREM)
 
 
 # --- what is measured -----------------------------------------------------------------------------------------
@@ -395,17 +395,21 @@ def _frequencies(p: int, kinds: list[str], spectra: pl.DataFrame) -> Figure:
     at = np.arange(1, p // 2 + 1)
     for kind in kinds:
         counts = chart.panel(title=f"{NAMES[kind]}: kept neurons", y="neurons")
-        shares = chart.panel(title=f"{NAMES[kind]}: share of $\\Sigma\\|\\omega_i\\|^\\nu$", y=f"share × {p // 2}")
+        shares = chart.panel(title=f"{NAMES[kind]}: share of Σ‖ω_i‖^ν", y=f"share × {p // 2}")
         own = spectra.filter(activation=kind)
         for place, neurons in enumerate(own["neurons"]):
             if place == 0:
-                counts.ax.bar(at, neurons, color=COLORS[kind], alpha=0.6)
+                counts.ax.bar(at, neurons, color=COLORS[kind], alpha=0.6, label="first network")
             else:
-                counts.ax.plot(at, neurons, ".", markersize=4, color=figures.BLACK, alpha=0.5)
+                others = "others" if place == 1 else None
+                counts.ax.plot(at, neurons, ".", markersize=4, color=figures.BLACK, alpha=0.5, label=others)
         for relative in own["relative_share"]:
             shares.ax.plot(at, relative, "o", markersize=4, color=COLORS[kind], alpha=0.5)
         shares.ax.axhspan(1 - EVEN, 1 + EVEN, color=figures.GRID, zorder=0)
         shares.axes(ylim=(0, None))
+        if len(own):
+            counts.ax.margins(y=0.3)  # room for the legend
+            counts.legend(loc="upper left", ncols=2)
     for panel in chart.panels[-2:]:
         panel.axes(x="frequency")
     lists = ["frequency", "neurons", "relative_share"]
@@ -434,10 +438,10 @@ def _curves(p: int, trials: pl.DataFrame, optimum: FiniteLambda) -> Figure:
     )
     curves = curve_table(trials, ["activation"], ["margin", "normalised_margin", "cross_entropy", "power"])
     top = optimum.max_margin
-    normalised = chart.panel(title="normalised margin (quadratic, $L_{2,3}$)", x="step", ylim=(-0.3 * top, 1.12 * top))
+    normalised = chart.panel(title="normalised margin (quadratic, L_{2,3})", x="step", ylim=(-0.3 * top, 1.12 * top))
     margin = chart.panel(title="margin (quadratic)", x="step")
     entropy = chart.panel(title="cross-entropy", x="step", log="y")
-    power = chart.panel(title="largest normalised power, mean by $\\|\\omega_i\\|^\\nu$", x="step", ylim=(0, 1.03))
+    power = chart.panel(title="largest normalised power, mean by ‖ω_i‖^ν", x="step", ylim=(0, 1.03))
     for kind, own in groups(curves, "activation").items():
         if kind == "quadratic":
             draw_networks(normalised, own, "normalised_margin", COLORS[kind])

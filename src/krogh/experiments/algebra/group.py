@@ -533,15 +533,14 @@ def _margins(theory: dict[str, Any], trials: pl.DataFrame) -> Figure:
     below = chart.panel(x="steps", y="power of u in one irrep", ylim=(0, 1.05), log="x")
     # Without step 0, which a logarithmic axis cannot show.
     curves = curve_table(trials, [], ["normalised_margin", "irrep_power_u"]).filter(pl.col("step") > 0)
-    for own in groups(curves, "seed").values():
-        color = above.color()
-        above.line(own["step"], own["normalised_margin"], color=color, style="-")
-        below.line(own["step"], own["irrep_power_u"], color=color, style="-")
+    for place, own in enumerate(groups(curves, "seed").values()):
+        look: dict[str, Any] = {"color": figures.BLUE, "style": "-", "key": "legend", "alpha": 0.7}
+        above.line(own["step"], own["normalised_margin"], "" if place else "a network", **look)
+        below.line(own["step"], own["irrep_power_u"], **look)
     above.reference(best, f"γ* = {best:.4g}")
     if theory["ratio"] < UNBIASED:
         label = f"exact optimum at λ = {theory['lam']:g}: {theory['ratio']:.3f} γ*"
-        look: dict[str, Any] = {"color": figures.VERMILLION, "linewidth": 1.2, "linestyle": ":"}
-        above.ax.axhline(theory["ratio"] * best, label=label, **look)
+        above.ax.axhline(theory["ratio"] * best, label=label, color=figures.VERMILLION, linewidth=1.2, linestyle=":")
         above.legend(loc="lower right")
     return chart.figure(
         f"{name}, {len(trials)} seeds: {theory['training']}. Above: the least margin over all {theory['order'] ** 2:,} "
@@ -634,7 +633,8 @@ def _prediction(theory: dict[str, Any], classes: pl.DataFrame) -> Figure:
 
 def _distances(networks: pl.DataFrame) -> Figure:
     """Every network's distance from the optimal ones, by all measures, on one axis."""
-    title = "How far trained networks are from optimal ones"
+    only = f"{networks['group'][0]}: how" if networks["group"].n_unique() == 1 else "How"
+    title = f"{only} far trained networks are from optimal ones"
     chart = Chart("distance", title, source="dissertation, section 7.3 and Theorem 7.9", width=7.6, height=4.4)
     networks = networks.with_columns(inefficiency=1 - pl.col("efficiency"), excess=pl.col("loss") - 1)
     panel, by_group = chart.panel(x="0 for an optimal network", log="x"), groups(networks, "group")
@@ -643,9 +643,11 @@ def _distances(networks: pl.DataFrame) -> Figure:
         shift = 0.5 * ((place + 0.5) / len(by_group) - 0.5)
         values = np.maximum(runs.select(list(DISTANCES)).drop_nans().to_numpy(), LEAST)
         rows = np.broadcast_to(np.arange(len(DISTANCES)) + shift, values.shape)
-        panel.dots(values.ravel(), rows.ravel(), name, markersize=5)
+        panel.dots(values.ravel(), rows.ravel(), name if len(by_group) > 1 else "", markersize=5)
         failing.append(f"{name}: {runs['failing'][0] or 'the certificate is closed'}.")
     panel.name_rows(list(DISTANCES.values()))
+    if len(by_group) > 1:
+        panel.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))  # beside the dots, which its own look like
     return chart.figure(
         "A dot per network. The certificate's gap is what its normalised margin lacks of γ*; E[g'] is its "
         "class-weighted margin, which reaches γ* exactly if all neurons are optimal, whatever their shares. "

@@ -45,8 +45,8 @@ class Settings(Addition):
     @property
     def kinds(self) -> dict[str, str]:
         """What is compared and how figures call it: "3", "2", ... for quadratic networks under L_{2,b}, and ReLU."""
-        names = {f"{b:g}": "quadratic, $L_2$" if b == 2 else f"quadratic, $L_{{2,{b:g}}}$" for b in self.norms}
-        return names | ({RELU: "ReLU, $L_2$"} if self.relu else {})
+        names = {f"{b:g}": "quadratic, L_2" if b == 2 else f"quadratic, L_{{2,{b:g}}}" for b in self.norms}
+        return names | ({RELU: "ReLU, L_2"} if self.relu else {})
 
 
 @experiment("algebra/norms")
@@ -160,7 +160,7 @@ def _comparison(settings: Settings, networks: dict[str, pl.DataFrame], source: s
     panels = {
         "kept": f"neurons above a tenth of\nthe largest, of {settings.width}",
         "power_median": "largest normalised power,\nmedian",
-        "ratio": "normalised $L_{2,3}$ margin / γ*",
+        "ratio": "normalised L_{2,3} margin / γ*",
         "even_shares": "share of frequencies with\na share within 20% of 2/(p−1)",
     }
     chart = Chart(

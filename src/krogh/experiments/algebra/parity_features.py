@@ -226,8 +226,10 @@ def _features(settings: Settings, name: str, neurons: pl.DataFrame) -> Figure:
         largest = networks[0].head(SHOWN).drop("network", "neuron", "norm").to_numpy()
         _draw_neurons(chart.drawing, chart[0], largest, settings)
     for own in networks.values():
-        chart[1].ax.plot(np.arange(1, len(own) + 1), own["norm"], marker=".", linewidth=0.8, alpha=0.7)
-    chart[1].axes(title="norms of all neurons, a line per network", x="neuron, by norm", y="$\\|\\omega_i\\|$")
+        chart[1].ax.plot(
+            np.arange(1, len(own) + 1), own["norm"], marker=".", color=figures.BLUE, linewidth=0.8, alpha=0.6
+        )
+    chart[1].axes(title="norms of all neurons, a line per network", x="neuron, by norm", y="‖ω_i‖")
     return chart.figure(
         f"Left: input and output weights of the {SHOWN} neurons of largest norm of the first network; the first "
         f"{settings.k} of {settings.n} bits are relevant. Right: norms of the neurons in order.",
@@ -244,7 +246,7 @@ def _draw_neurons(drawing: Any, panel: Panel, weights: np.ndarray, settings: Set
     bar.ax.tick_params(labelsize=8.5)
     for place in (settings.k - 0.5, settings.n - 0.5):
         ax.axvline(place, color=figures.BLACK, linewidth=1.0)
-    ax.set_xticks(range(settings.n + 2), [*(f"$u_{{{j}}}$" for j in range(settings.n)), "$w_0$", "$w_1$"])
+    ax.set_xticks(range(settings.n + 2), [*(f"u_{j}" for j in range(settings.n)), "w_0", "w_1"])
     ax.set_yticks(range(len(weights)), [str(place + 1) for place in range(len(weights))])
     ax.grid(False)
     panel.axes(title=f"weights of the {len(weights)} largest neurons", y="neuron, by norm")
@@ -259,7 +261,7 @@ def _curves(settings: Settings, name: str, trials: pl.DataFrame, optimum: Finite
     for column, axes, value, words in (
         (
             "normalised_margin",
-            {"title": f"normalised $L_{{2,{settings.k + 1}}}$ margin", "ylim": (-0.3 * best, 1.15 * best)},
+            {"title": f"normalised L_{{2,{settings.k + 1}}} margin", "ylim": (-0.3 * best, 1.15 * best)},
             best,
             f"γ* = {best:.5g}",
         ),

@@ -296,7 +296,7 @@ def _draw_machines(table: pl.DataFrame, source: str) -> Figure:
         ends = ("constants of\neach layer", "Theorem D.6") if name == table["network"][0] else ("", "")
         right.line(times, own["refined"], ends[0], color=color, width=1.7, marker="v", markersize=4)
         right.line(times, own["margin"], ends[1], color=color, **SOLID)
-    for column, words, style in (("linear_samples", "earlier constructions: T", ":"), ("vc_samples", "VC: wT", "--")):
+    for column, words, style in (("linear_samples", "earlier constructions: T", ":"), ("vc_samples", "VC: w T", "--")):
         left.line(times, first[column] / first[column][0], words, color=figures.MUTED, style=style, width=1.7)
     for panel in chart:
         figures.log_axis_labels(panel.ax, "x", base=2, values=times[::2] if len(times) > 5 else times)

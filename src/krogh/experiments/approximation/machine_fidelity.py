@@ -501,12 +501,13 @@ def _draw_tape(ax: Any, table: pl.DataFrame, tape: np.ndarray, symbols: Sequence
     extent = (first - 0.5, first + cells - 0.5, rows - 0.5, -0.5)
     with figures.style():
         ax.imshow(shades[tape], extent=extent, aspect="auto", interpolation="nearest")
+    look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 7, "color": figures.DARK}
     for (time, place), number in np.ndenumerate(tape):
         if number:
-            ax.text(first + place, time, symbols[number], ha="center", va="center", fontsize=7, color=figures.INK)
+            ax.text(first + place, time, symbols[number], parse_math=False, **look)
     for time, cell in enumerate(table["cell"]):
-        ax.add_patch(Rectangle((cell - 0.5, time - 0.5), 1, 1, fill=False, edgecolor=figures.INK, linewidth=1.2))
-    ax.plot(table["network_cell"] + 0.33, np.arange(rows) - 0.25, "o", color=figures.INK, markersize=2.6)
+        ax.add_patch(Rectangle((cell - 0.5, time - 0.5), 1, 1, fill=False, edgecolor=figures.DARK, linewidth=1.2))
+    ax.plot(table["network_cell"] + 0.33, np.arange(rows) - 0.25, "o", color=figures.DARK, markersize=2.6)
     ax.grid(False)
     ax.set_xticks(range(first, first + cells))
     ax.tick_params(axis="x", labelsize=8)
@@ -525,7 +526,7 @@ def _draw_entries(ax: Any, values: np.ndarray, names: Sequence[str], shades: Seq
         ax.axvline(edge - 0.5, color=figures.GRID, linewidth=0.6)
     for edge in range(1, rows):
         ax.axhline(edge - 0.5, color=figures.GRID, linewidth=0.4)
-    ax.set_xticks(range(count), names, rotation=90, fontsize=7.5)
+    ax.set_xticks(range(count), names, rotation=90, fontsize=7.5, parse_math=False)
 
 
 def _shade(number: int) -> str:

@@ -243,16 +243,19 @@ class Constructions(Experiment[Settings]):
             headline="What the constructions miss by, and what their lemmas allow",
             width=6.6,
         )
-        panel, by_name = chart.panel(x="largest error over all inputs (bars: allowed)"), groups(errors, "construction")
+        panel, by_name = chart.panel(x="largest error over all inputs"), groups(errors, "construction")
         for place, own in enumerate(by_name.values()):
             shift = np.linspace(-0.22, 0.22, len(own)) if len(own) > 1 else np.zeros(1)
             drawn = np.maximum(own["error"].to_numpy(), 1e-17)
-            panel.dots(drawn, place + shift, color=figures.BLUE, markersize=3.2, markeredgewidth=0, alpha=1.0)
+            dots: dict[str, Any] = {"color": figures.BLUE, "markersize": 3.2, "markeredgewidth": 0, "alpha": 1.0}
+            panel.dots(drawn, place + shift, "found" if place == 0 else "", **dots)
             for allowed in sorted(set(own["allowed"])):
                 panel.ax.plot([allowed] * 2, [place - 0.36, place + 0.36], color=figures.VERMILLION, linewidth=1.3)
+        panel.ax.plot([], [], color=figures.VERMILLION, linewidth=1.3, label="allowed")
         panel.ax.set_yticks(range(len(by_name)), list(by_name))
         panel.ax.invert_yaxis()
         panel.axes(log="x")
+        panel.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
         return chart.figure(
             f"{int(errors['inputs'].sum()):,} inputs were executed; a point is one head, T and s. "
             "The first heads may miss their target by γ/4, which depends on s; everything else is exact up to rounding."

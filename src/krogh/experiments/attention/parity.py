@@ -160,10 +160,10 @@ def _draw(above: Panel, below: Panel, rows: pl.DataFrame) -> pl.DataFrame:
     """Losses above and accuracies below, one line per seed."""
     drawn = []
     columns = rows.select("seed", "curve.step", "curve.batch_loss", "curve.error", "convergence_time")
-    for place, (seed, step, loss, error, time) in enumerate(columns.iter_rows()):
-        color, accuracy = figures.PALETTE[place % 7], 1 - np.array(error)
-        above.ax.plot(step[1:], loss[1:], color=color, linewidth=1.0, alpha=0.8)
-        below.ax.plot(step, accuracy, color=color, linewidth=1.0, alpha=0.8)
+    for seed, step, loss, error, time in columns.iter_rows():
+        color, accuracy = figures.BLUE, 1 - np.array(error)
+        above.ax.plot(step[1:], loss[1:], color=color, linewidth=1.0, alpha=0.6)
+        below.ax.plot(step, accuracy, color=color, linewidth=1.0, alpha=0.6)
         if time is not None:
             at = min(int(np.searchsorted(step, time)), len(loss) - 1)
             for panel, end in ((above, loss[at]), (below, 1.0)):

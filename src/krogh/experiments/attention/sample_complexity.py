@@ -379,14 +379,17 @@ class SampleComplexity(Experiment[Settings]):
             rates[line, column] = share
             if rates.size <= 120:
                 text = f"{share:.2f}"[0 if share == 1 else 1 :] + (f"\n({trials})" if adaptive else "")
-                shade = "white" if share < 0.5 else figures.INK
+                shade = figures.LIGHT if share < 0.5 else figures.DARK
                 ax.text(column + 0.5, line + 0.5, text, ha="center", va="center", fontsize=7.5, color=shade, zorder=4)
         image = ax.pcolormesh(np.ma.masked_invalid(rates), cmap="cividis", vmin=0, vmax=1)
         chart.drawing.colorbar(image, ax=ax, label="success rate").outline.set_visible(False)
         ax.grid(False)
         # m* in units of the heat map's rows, whose middles are the sizes; none where it is not reached.
         edge = np.where(np.isfinite(stars.value), np.interp(stars.value, sizes, np.arange(len(sizes)) + 0.5), np.nan)
-        ax.plot(np.arange(len(lengths)) + 0.5, edge, color=figures.VERMILLION, linewidth=1.3)
+        across = np.arange(len(lengths)) + 0.5
+        ax.plot(across, edge, color=figures.VERMILLION, linewidth=1.3)
+        if np.isfinite(edge).any():
+            figures.direct_label(ax, across.tolist(), edge.tolist(), "m*", color=figures.VERMILLION)
         _name_lengths(ax, np.arange(len(lengths)) + 0.5, lengths)
         ax.set_yticks(np.arange(len(sizes)) + 0.5, [str(m) for m in sizes])
         numbers = "number of trials in brackets, " if adaptive else ""

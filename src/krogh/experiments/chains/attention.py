@@ -155,7 +155,9 @@ class ChainAttention(Experiment[Settings]):
                 panel = chart.panel(title=head, y=f"layer {layer}: from position" if name == names[0] else "")
                 panel.axes(x="to position" if layer == 2 else "")
                 panel.ax.grid(False)
-                panel.ax.imshow(np.sqrt(weights), cmap="magma", vmin=0, vmax=1, interpolation="nearest")
+                image = panel.ax.imshow(np.sqrt(weights), cmap="magma", vmin=0, vmax=1, interpolation="nearest")
+        bar = chart.drawing.colorbar(image, ax=[panel.ax for panel in chart], label="√ of the weight", shrink=0.6)
+        bar.outline.set_visible(False)
         yield chart.figure(
             "Softmax weights (colour: their square root) of both layers of the first network on one test sequence; "
             "scores before the softmax are in the data.",

@@ -109,7 +109,7 @@ class ChainSettings:
 def draw_losses(panel: Panel, rows: pl.DataFrame, baselines: Iterable[str]) -> None:
     """The loss of every seed against sequences seen, thin, their median, and what the strategies lose."""
     for _, own in rows.group_by("seed", maintain_order=True):
-        panel.line(own["time"], own["loss"], style="-", width=0.5, color=figures.SKY, key="", alpha=0.6)
+        panel.line(own["time"], own["loss"], style="-", width=0.5, color=figures.BLUE, key="", alpha=0.4)
     middle = rows.group_by("time", maintain_order=True).agg(pl.col("loss").median()).sort("time")
     panel.line(middle["time"], middle["loss"], "median", style="-", width=1.6, color=figures.BLUE, key="")
     for name in baselines:

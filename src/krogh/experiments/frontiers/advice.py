@@ -256,10 +256,10 @@ def _draw_costs(ax: object, data: pl.DataFrame, settings: Settings, best: dict[s
         if math.isfinite(row["cost"]):
             table[place] = math.log10(row["cost"] / least)
             text = f"{row['cost'] / least:.2g}\n{row['seeds']:.0f}×{row['steps']:,.0f}"
-            shade = "white" if table[place] > 0.5 else figures.INK
+            shade = figures.LIGHT if table[place] > 0.5 else figures.DARK
             ax.text(place[1] + 0.5, place[0] + 0.5, text, ha="center", va="center", fontsize=7, color=shade)  # type: ignore[attr-defined]
         if best is not None and row["cost"] == least:
-            ax.plot(place[1] + 0.5, place[0] + 0.85, marker="*", color=figures.VERMILLION, markersize=11)  # type: ignore[attr-defined]
+            ax.plot(place[1] + 0.5, place[0] + 0.85, marker="*", color=figures.DARK, markersize=11)  # type: ignore[attr-defined]
     ax.pcolormesh(np.ma.masked_invalid(table), cmap="cividis_r", vmin=0, vmax=1)  # type: ignore[attr-defined]
     ax.grid(False)  # type: ignore[attr-defined]
     ax.set_xticks(np.arange(len(sizes)) + 0.5, [size_name(m) for m in sizes])  # type: ignore[attr-defined]

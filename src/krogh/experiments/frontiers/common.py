@@ -20,7 +20,7 @@ from krogh.engine import Trial, Trials, sweep
 from krogh.errors import require
 from krogh.lab import Estimate, rate, setting
 from krogh.lab.charts import Panel
-from krogh.lab.figures import VERMILLION, rate_map
+from krogh.lab.figures import VERMILLION, direct_label, rate_map
 from krogh.lab.sample_complexity import crossing
 from krogh.models import Mlp
 from krogh.tasks import Parity
@@ -170,7 +170,10 @@ def draw_half(panel: Panel, name: tuple[int, int, int], rows: dict[int, Row]) ->
     halves = np.array([half(name, rows, width).value for width in sorted(rows)])
     known = np.isfinite(halves)
     across = np.interp(np.log(halves[known]), np.log(sizes), np.arange(len(sizes)) + 0.5)
-    panel.ax.plot(across, np.flatnonzero(known) + 0.5, color=VERMILLION, linewidth=1.4)
+    up = np.flatnonzero(known) + 0.5
+    panel.ax.plot(across, up, color=VERMILLION, linewidth=1.4)
+    if known.any():
+        direct_label(panel.ax, across.tolist(), up.tolist(), "50%", color=VERMILLION, side="above")
 
 
 def _share(cell: tuple[int, int] | None) -> float:

@@ -149,11 +149,14 @@ class Curves(Experiment[Settings]):
                 x="step", y="error" if role == next(iter(cells)) else "", log="x", ylim=(-0.02, 0.6),
                 title=f"m = {rows[SIZE][0]:,}, width {rows[WIDTH][0]:,}",
             )  # fmt: skip
-            for row in rows.iter_rows(named=True):
-                for column, color in (("training_error", figures.MUTED), ("error", figures.VERMILLION)):
+            kinds = {"training_error": (figures.MUTED, "training"), "error": (figures.VERMILLION, "test")}
+            for place, row in enumerate(rows.iter_rows(named=True)):
+                for column, (color, words) in kinds.items():
                     steps, values = row["curve.step"], row[f"curve.{column}"]
-                    panel.ax.plot(np.maximum(steps, 1), values, color=color, linewidth=1.0, alpha=0.7)
+                    look = {"color": color, "linewidth": 1.0, "alpha": 0.7, "label": None if place else words}
+                    panel.ax.plot(np.maximum(steps, 1), values, **look)
                     data += [(role, row["seed"], column, *pair) for pair in zip(steps, values, strict=True)]
+        chart[0].legend()
         caption = "; ".join(f"{ROLES[role]} (m = {rows[SIZE][0]:,})" for role, rows in cells.items())
         return [
             chart.figure(

@@ -140,12 +140,12 @@ class InvisibleParities(Experiment[Settings]):
     def figures(self, tables: Tables[Settings]) -> Iterable[Figure]:
         settings, shares = tables.settings, tables["shares"]
         chart = self.chart("invisible-parities", "Parities that noise hides from one neuron")
-        panel = chart.panel(x="size of the noise tau", y="share of parities that are invisible", log="x")
+        panel = chart.panel(x="size of the noise τ", y="share of parities that are invisible", log="x")
         panel.ranges(shares, "tolerance", "invisible", "measured")
         bounds = shares.group_by("tolerance").agg(pl.col("at_least").first()).sort("tolerance")
         told = bounds.filter(pl.col("at_least") > 0)
         if len(told):
-            panel.line(told["tolerance"], told["at_least"], "1 - PT/(tau² C(n,k))", style="--")
+            panel.line(told["tolerance"], told["at_least"], "1 - P T / (τ² C(n,k))", style="--")
         panel.axes(ylim=(0, 1.03))
         yield chart.figure(
             f"Of the {math.comb(settings.n, settings.k):,} parities of {settings.k} of {settings.n} bits, the share "

@@ -238,7 +238,9 @@ class Overview(Experiment[Settings]):
                 [min(steps[name], 2.0 * settings.budget) for name in names], range(len(names)), network, color=color
             )
         panel.reference(2.0 * settings.budget, "never", axis="x")
-        panel.name_rows([f"{row['language']} ({row['states']}, {row['algebra']})" for row in order], fontsize=7)
+        panel.name_rows(
+            [f"{row['language']} ({row['states']}, {row['algebra']})" for row in order], fontsize=7, parse_math=False
+        )
         return chart.figure(
             "Median steps until learned by language (states of the least automaton, groups of its monoid); the dashed "
             f"line stands for never within {settings.budget:,} steps."

@@ -202,7 +202,7 @@ class LanguageTable(Experiment[Settings]):
             if cell in PUBLISHED:
                 printed = [float(getattr(TABLE[name], cell)) for name in own["language"]]
                 panel.dots(printed, heights, color=color, marker="o", markersize=8, markerfacecolor="none", alpha=0.6)
-        panel.name_rows(settings.languages)
+        panel.name_rows(settings.languages, parse_math=False)
         panel.ax.set_xlim(-0.02, 1.04)
         yield chart.figure(
             "The best of the grid by validation strings, on test strings; open circles: the source's Table 1.", best

@@ -45,7 +45,7 @@ def plateau_fractions(rows: pl.DataFrame) -> np.ndarray:
 
 
 def draw_errors(panel: Panel, rows: pl.DataFrame) -> pl.DataFrame:
-    """The error of every seed against steps, that of the seed of median time in full colour; what was drawn."""
+    """The error of every seed against steps, that of the seed of median time thick; what was drawn."""
     times = times_of(rows)
     middle = int(np.argsort(times, kind="stable")[(len(times) - 1) // 2])
     drawn = []
@@ -55,7 +55,7 @@ def draw_errors(panel: Panel, rows: pl.DataFrame) -> pl.DataFrame:
         # The last point is the check that ended the trial, on the whole sample.
         step, error = [*step[thinned], end], [*error[thinned], 1 - accuracy]
         chosen = place == middle
-        color = figures.BLUE if chosen else figures.SKY
-        panel.ax.plot(step, error, color=color, linewidth=1.4 if chosen else 0.5, alpha=1.0 if chosen else 0.6)
+        look = {"linewidth": 1.4, "alpha": 1.0} if chosen else {"linewidth": 0.5, "alpha": 0.4}
+        panel.ax.plot(step, error, color=figures.BLUE, **look)
         drawn.append(pl.DataFrame({"seed": seed, "step": step, "error": error}))
     return pl.concat(drawn)

@@ -178,7 +178,8 @@ def draw_table(
     for (row, column), value in np.ndenumerate(values):
         text = write(value) if texts is None else texts[row, column]
         dark = math.isfinite(value) and (value - low) / (high - low) > 0.6
-        ax.text(column, row, text, ha="center", va="center", fontsize=6.5, color="white" if dark else figures.INK)
+        shade = figures.LIGHT if dark else figures.DARK if math.isfinite(value) else figures.INK
+        ax.text(column, row, text, ha="center", va="center", fontsize=6.5, color=shade)
         if marked is not None and marked[row, column]:
             frame: dict[str, Any] = {"fill": False, "edgecolor": figures.VERMILLION, "linewidth": 1.4}
             ax.add_patch(Rectangle((column - 0.47, row - 0.47), 0.94, 0.94, **frame))

@@ -29,6 +29,7 @@ from krogh.lab import (
     need,
     setting,
 )
+from krogh.lab.charts import Key
 from krogh.lab.estimate import Estimate, median, share_of
 from krogh.lab.experiment import Measures
 from krogh.lab.times import Grokking
@@ -205,8 +206,9 @@ class GrokkingParities(Experiment[Settings]):
         for decay, m in itertools.product(settings.decays, settings.samples):
             panel = grid.panel(title=f"m = {m}, λ = {decay:g}", ylim=(-0.02, 0.62), log="x")
             own = by_cell[decay, m].filter(pl.col("step") > 0)
-            panel.line(own["step"], own["training_error"], "train", color=figures.BLUE, style="-", key="")
-            panel.line(own["step"], own["error"], "test", color=figures.VERMILLION, style="-", key="")
+            key: Key = "legend" if panel is grid[0] else ""
+            panel.line(own["step"], own["training_error"], "sample", color=figures.BLUE, style="-", key=key)
+            panel.line(own["step"], own["error"], "test", color=figures.VERMILLION, style="-", key=key)
         yield grid.figure(
             "Error on the sample (blue) and on test examples (red) of seed 0 in every cell.", tables["curves"]
         )

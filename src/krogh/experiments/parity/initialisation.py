@@ -128,7 +128,7 @@ class Initialisation(Experiment[Settings]):
             for place, part in enumerate(ordered, start=1):
                 times = part["time"].to_numpy()
                 finite = times[np.isfinite(times)]
-                panel.dots(np.full(finite.size, place), finite, color=figures.SKY, markersize=3.0, alpha=0.6)
+                panel.dots(np.full(finite.size, place), finite, color=figures.BLUE, markersize=3.0, alpha=0.4)
                 if finite.size < times.size:
                     at, top = [place], panel.ax.get_xaxis_transform()
                     panel.ax.plot(at, [1.0], transform=top, marker="^", color=figures.VERMILLION, clip_on=False)

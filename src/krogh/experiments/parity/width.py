@@ -167,6 +167,8 @@ class Width(Experiment[Settings]):
             widths = np.unique(np.round(np.geomspace(settings.widths[0], settings.widths[-1], 200)).astype(int))
             search = [search_mean(math.comb(n, settings.k), width) for width in widths.tolist()]
             panel.line(widths, search, "r copies of random search", color=figures.GREEN, style="-", key="legend")
+            for color, words in ((figures.VERMILLION, f"r < k = {settings.k}"), (figures.BLUE, "r ≥ k")):
+                panel.ax.plot([], [], color=color, linewidth=6, alpha=0.35, label=words)
             panel.ax.set_ylim(1, 2 * settings.budget)
             panel.legend(loc="lower left")
         chart[0].axes(y="convergence time t_c (steps)")

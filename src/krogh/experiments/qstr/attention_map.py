@@ -234,10 +234,10 @@ class AttentionMap(Experiment[Settings]):
         parts = {"diagonal of B": diagonal, "rest of B": in_block & ~diagonal, "outside B": ~in_block}
         for law, matrix in maps.items():
             ax = chart.panel(title=LAW_NAMES[law], y="|entry of W_QᵀW_K|").ax
-            for place, (which, color) in enumerate(zip(parts.values(), figures.PALETTE, strict=False)):
-                values = np.abs(matrix)[which]
-                ax.scatter(place + spread_places(len(values)), values, s=6, alpha=0.35, color=color, linewidths=0)
-                ax.plot([place - 0.33, place + 0.33], [values.mean()] * 2, color=figures.BLACK, linewidth=1.6)
+            for place, which in enumerate(parts.values()):
+                values, across = np.abs(matrix)[which], place + spread_places(int(which.sum()))
+                ax.scatter(across, values, s=6, alpha=0.35, color=figures.BLUE, linewidths=0)
+                ax.plot([place - 0.33, place + 0.33], [values.mean()] * 2, color=figures.INK, linewidth=1.6)
             if settings.length == SOURCE_LENGTH:
                 ax.fill_between([-0.4, 0.4], *SOURCE_DIAGONAL, color=figures.MUTED, alpha=0.15, linewidth=0)
                 ax.fill_between([0.6, 1.4], 0, SOURCE_BESIDE, color=figures.MUTED, alpha=0.15, linewidth=0)

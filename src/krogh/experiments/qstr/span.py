@@ -169,7 +169,7 @@ class Span(Experiment[Settings]):
         left = chart.panel(title="risk", x=x, y="test risk (predicting 0: 1)")
         right = chart.panel(title="first layer, n < N d", x=x, y="share of ‖W‖² outside the span", log="y")
         grid = np.linspace(0, max(settings.fractions), 200)
-        left.line(grid, np.maximum(0, 1 - grid), "floor 1 - n/(Nd)", color=MUTED, width=1.3, key="legend")
+        left.line(grid, np.maximum(0, 1 - grid), "floor 1 - n/(N d)", color=MUTED, width=1.3, key="legend")
         by_decay = curves(table, by="decay", x="fraction", y="risk", statistic=mean)
         looks = [(BLUE, f"weight decay {settings.decay:g}"), (VERMILLION, "no decay")]
         for decay, (color, words) in zip(decays_of(settings), looks, strict=False):

@@ -15,7 +15,8 @@ import polars as pl
 
 from krogh.engine import Trial, Trials, sweep
 from krogh.errors import require
-from krogh.experiments.recurrence.whole import FEWEST_SEEDS, NO_EXPERIMENTS, PRESET, RNN_PAPER
+from krogh.experiments.recurrence.common import FEWEST_SEEDS, additive_training
+from krogh.experiments.recurrence.whole import NO_EXPERIMENTS, PRESET, RNN_PAPER
 from krogh.lab import (
     Claims,
     Experiment,
@@ -37,8 +38,8 @@ from krogh.models.elman import ElmanRnn
 from krogh.probes.progress import Error
 from krogh.tasks.additive import fewest_mistakes, position_features, unexplained
 from krogh.tasks.bit_strings import BitStringTask, SingleBlip, StringParity
-from krogh.training import FullBatch, Stopping, Training
-from krogh.training.whole_sequences import whole_training
+from krogh.training import Stopping
+from krogh.training.recurrence import whole_training
 
 WITHIN = {"blip": 1200, "parity": 1600}
 """Steps within which no mistake is left, at ε_x = 1."""
@@ -108,8 +109,7 @@ class AdditiveFloor(Experiment[Settings]):
             trial = Trial(task, model, training, probes=(Error(),))
             yield from sweep(trial, seed=range(settings.seeds), label=label)
             if eps_x == 1.0:
-                once = Stopping(budget=1, check_every=1, error=0.0, validation=validation)
-                sample = Training(regime=FullBatch(settings.samples), stopping=once, loss="square")
+                sample = additive_training(settings.samples, validation)
                 additive = Trial(task, Additive(), sample)
                 yield from sweep(additive, seed=range(settings.seeds), label={**label, "learner": "additive"})
 
@@ -169,7 +169,7 @@ class AdditiveFloor(Experiment[Settings]):
             panel = chart.panel(title=title, x="steps", y="share of wrong strings")
             own = curves.filter(language=language, eps=eps_x)
             for _, one in own.group_by("seed", maintain_order=True):
-                panel.line(one["step"], one["error"], style="-", width=0.5, color=figures.SKY, key="", alpha=0.7)
+                panel.line(one["step"], one["error"], style="-", width=0.5, color=figures.BLUE, key="", alpha=0.4)
             middle = own.group_by("step", maintain_order=True).agg(pl.col("error").median()).sort("step")
             panel.line(middle["step"], middle["error"], "median", style="-", width=1.6, color=figures.BLUE, key="")
             panel.reference(rows[language]["mistakes"], "fewest of any sum over positions")

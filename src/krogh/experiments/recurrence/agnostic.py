@@ -16,17 +16,22 @@ import polars as pl
 
 from krogh.engine import Trials
 from krogh.errors import require
-from krogh.experiments.recurrence.common import (
-    FEWEST_SEEDS,
-    SOURCE,
-    SumSettings,
-    cohorts,
-    curves_of_looks,
-    medians,
-    target,
-    trial_of,
+from krogh.experiments.recurrence.common import FEWEST_SEEDS, cohorts
+from krogh.experiments.recurrence.sums import SOURCE, SumSettings, medians, target, trial_of
+from krogh.lab import (
+    Claims,
+    Experiment,
+    Figure,
+    Results,
+    Tables,
+    experiment,
+    figures,
+    groups,
+    look_table,
+    median,
+    need,
+    setting,
 )
-from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, figures, groups, median, need, setting
 from krogh.lab.experiment import Measures
 
 SAME = 1.3
@@ -91,7 +96,7 @@ class Agnostic(Experiment[Settings]):
                     "opt": labels * row["task.noise"] / 2,
                 }
             )
-        looks = curves_of_looks(results.table, ("c", "task.noise", "seed")).rename({"task.noise": "noise"})
+        looks = look_table(results.table, "c", "task.noise", "seed").rename({"task.noise": "noise"})
         return {"excess": pl.DataFrame(rows), "looks": looks}
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from krogh.experiments.recurrence.random_networks import networks_of
+from krogh.experiments.recurrence.random_networks import NetworkSettings
 from krogh.lab import Claims, Experiment, Figure, Results, Tables, curves, experiment, mean, mean_time, need, setting
 from krogh.lab.experiment import Measures
 from krogh.lab.fits import exponent
 from krogh.networks.recurrence.decoders import base_of, some_sequences
 from krogh.networks.recurrence.norms import back_correlations, norm_checks, state_norm
-from krogh.networks.recurrence.random_network import random_rnn
 
 FEWEST = 8
 """Networks per width of a verdict."""
@@ -23,18 +22,10 @@ FEWEST_WIDTHS = 4
 
 
 @dataclass(frozen=True)
-class Settings:
-    widths: tuple[int, ...] = setting(
-        (500, 1000, 2000, 4000), "widths m", increasing=True, fewest=2, least=10, most=20_000
-    )
+class Settings(NetworkSettings):
     length: int = setting(6, "length L", least=4)
-    dx: int = setting(4, "numbers of a token", least=2)
     eps_x: float = setting(0.1, "size of tokens", above=0, most=1)
     sequences: int = setting(2, "sequences", least=1)
-    networks: int = setting(
-        8, "random networks of the largest width; of others as many as the same work allows", least=1
-    )
-    seed: int = setting(0, "of everything random", least=0)
 
 
 @experiment("recurrence/backward")
@@ -121,7 +112,7 @@ class Backward(Experiment[Settings]):
         left.line(m, m**0.75, "m^(3/4)")
         right = chart.panel(title="sizes", x="width m", y="ratio", log="x", xticks=s.widths)
         for column, label in (
-            ("decoder_gain", "‖Vw‖/‖w‖"),
+            ("decoder_gain", "‖V w‖/‖w‖"),
             ("gain", "‖D W ... D W v‖/‖v‖"),
             ("columns", "largest column of V"),
             ("product", "‖D W ... D W‖"),
@@ -138,29 +129,27 @@ class Backward(Experiment[Settings]):
 def sizes(s: Settings) -> pl.DataFrame:
     """A row per width and network."""
     rows = []
-    for width in s.widths:
-        for which in range(networks_of(width, s.widths, s.networks)):
-            network = random_rnn(width, s.dx + 1, seed=[s.seed, width, which], dtype=np.float32)
-            base = network.run(base_of(s.length, s.dx, s.eps_x, "float32"))
-            run = network.run(some_sequences(s.sequences, s.length, s.dx, s.eps_x, which, "float32"))
-            products = back_correlations(run)
-            apart = max(float(np.abs(found).max()) for (j, k), found in products.items() if j != k)
-            squares = float(np.mean([found for (j, k), found in products.items() if j == k]))
-            norms = norm_checks(run, base, seed=which)
-            off = [abs(norm / state_norm(place, s.length, s.eps_x) - 1) for place, norm in norms.states.items()]
-            rows.append(
-                {
-                    "width": width,
-                    "network": which,
-                    "largest": apart,
-                    "over_bound": apart / width**0.75,
-                    "row_square": squares,
-                    "row_norm": squares / width,
-                    "state_off": max(off),
-                    "decoder_gain": norms.decoder_gain,
-                    "gain": norms.gains[s.length],
-                    "columns": norms.columns,
-                    "product": norms.product,
-                }
-            )
+    for width, which, network in s.drawn():
+        base = network.run(base_of(s.length, s.dx, s.eps_x, "float32"))
+        run = network.run(some_sequences(s.sequences, s.length, s.dx, s.eps_x, which, "float32"))
+        products = back_correlations(run)
+        apart = max(float(np.abs(found).max()) for (j, k), found in products.items() if j != k)
+        squares = float(np.mean([found for (j, k), found in products.items() if j == k]))
+        norms = norm_checks(run, base, seed=which)
+        off = [abs(norm / state_norm(place, s.length, s.eps_x) - 1) for place, norm in norms.states.items()]
+        rows.append(
+            {
+                "width": width,
+                "network": which,
+                "largest": apart,
+                "over_bound": apart / width**0.75,
+                "row_square": squares,
+                "row_norm": squares / width,
+                "state_off": max(off),
+                "decoder_gain": norms.decoder_gain,
+                "gain": norms.gains[s.length],
+                "columns": norms.columns,
+                "product": norms.product,
+            }
+        )
     return pl.DataFrame(rows)

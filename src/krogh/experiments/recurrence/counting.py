@@ -15,23 +15,20 @@ import numpy as np
 import polars as pl
 
 from krogh.engine import Trials
-from krogh.experiments.recurrence.common import FEWEST_SEEDS, SOURCE, SumSettings, cohorts, trial_of, weights_of
+from krogh.experiments.recurrence.common import FEWEST_SEEDS, cohorts, weights_of
+from krogh.experiments.recurrence.sums import SOURCE, LetterSettings, trial_of
 from krogh.lab import Claims, Experiment, Figure, Network, Results, Tables, experiment, figures, median, need, setting
 from krogh.lab.experiment import Measures
-from krogh.tasks.token_sums import LetterCount
+from krogh.tasks.letters import LetterCount
 
 LETTERS = 8
 WANTED = 0.95
 
 
 @dataclass(frozen=True)
-class Settings(SumSettings):
+class Settings(LetterSettings):
     length: int = setting(LETTERS + 2, "positions L: letters and two more", least=3, most=14)
-    width: int = setting(200, "neurons m", least=1)
-    eps_x: float = setting(1.0, "size of tokens", above=0, most=1)
-    c: float = setting(0.3, "rate: η = c d/(λ² m L)", above=0)
     scale: float = setting(4.0, "labels are (#a - #b) over this", above=0)
-    looks: int = setting(20, "looks at the error", least=1)
 
 
 @experiment("recurrence/counting")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from krogh.experiments.recurrence.random_networks import MOST, networks_of
+from krogh.experiments.recurrence.random_networks import MOST, NetworkSettings, networks_setting
 from krogh.lab import (
     Claims,
     Experiment,
@@ -41,7 +41,7 @@ from krogh.networks.recurrence.decoders import (
     own_signs_rms,
     some_sequences,
 )
-from krogh.networks.recurrence.random_network import Run, random_rnn
+from krogh.networks.recurrence.random_network import Run
 
 FEWEST = 4
 """Networks per width of a verdict."""
@@ -53,22 +53,15 @@ FLAT = 1.5
 
 
 @dataclass(frozen=True)
-class Settings:
-    widths: tuple[int, ...] = setting(
-        (500, 1000, 2000, 4000), "widths m", increasing=True, fewest=2, least=10, most=20_000
-    )
+class Settings(NetworkSettings):
     lengths: tuple[int, ...] = setting((4, 8, 16), "lengths L", increasing=True, least=3)
     eps_x: float = setting(0.1, "size of tokens for the widths and lengths", above=0, most=1)
     sizes: tuple[float, ...] = setting(
         (0.01, 0.03, 0.1, 0.25, 0.5), "sizes ε_x at the largest width", increasing=True, fewest=3, above=0, most=1
     )
-    dx: int = setting(4, "numbers of a token", least=2)
     sequences: int = setting(30, "sequences that are decoded", least=2)
     own: int = setting(2, "sequences that are also decoded with their own signs", least=1)
-    networks: int = setting(
-        12, "random networks of the largest width; of others as many as the same work allows", least=1
-    )
-    seed: int = setting(0, "of everything random", least=0)
+    networks: int = networks_setting(12)
 
 
 @experiment("recurrence/decoder")
@@ -181,25 +174,23 @@ REFERENCE = {
 def by_width(s: Settings) -> pl.DataFrame:
     """A row per width, network and length."""
     rows = []
-    for width in s.widths:
-        for which in range(networks_of(width, s.widths, s.networks)):
-            network = random_rnn(width, s.dx + 1, seed=[s.seed, width, which], dtype=np.float32)
-            for length in s.lengths:
-                base = network.run(base_of(length, s.dx, s.eps_x, "float32"))
-                run = network.run(some_sequences(s.sequences, length, s.dx, s.eps_x, which, "float32"))
-                found = inversion_errors(run, base)
-                rows.append(
-                    {
-                        "width": width,
-                        "network": which,
-                        "length": length,
-                        "rms": found.rms,
-                        "over_law": found.rms / decoding_law(width, length),
-                        "largest": found.largest,
-                        "relative": found.relative,
-                        "centred": found.centred,
-                    }
-                )
+    for width, which, network in s.drawn():
+        for length in s.lengths:
+            base = network.run(base_of(length, s.dx, s.eps_x, "float32"))
+            run = network.run(some_sequences(s.sequences, length, s.dx, s.eps_x, which, "float32"))
+            found = inversion_errors(run, base)
+            rows.append(
+                {
+                    "width": width,
+                    "network": which,
+                    "length": length,
+                    "rms": found.rms,
+                    "over_law": found.rms / decoding_law(width, length),
+                    "largest": found.largest,
+                    "relative": found.relative,
+                    "centred": found.centred,
+                }
+            )
     return pl.DataFrame(rows)
 
 
@@ -207,7 +198,7 @@ def by_size(s: Settings) -> pl.DataFrame:
     """A row per network and ε_x, at the largest width and the least length."""
     width, length, rows = s.widths[-1], s.lengths[0], []
     for which in range(s.networks):
-        network = random_rnn(width, s.dx + 1, seed=[s.seed, width, which], dtype=np.float32)
+        network = s.network(width, which)
         for eps_x in s.sizes:
             base = network.run(base_of(length, s.dx, eps_x, "float32"))
             run = network.run(some_sequences(s.sequences, length, s.dx, eps_x, which, "float32"))

@@ -147,7 +147,7 @@ class GramExperiment(Experiment[Settings]):
             panel.line(
                 list(known), [rows["predicted"][0] for rows in known.values()], "recursion", color="black", key="legend"
             )
-        right = chart.panel(x="width m", y="gain of x ↦ relu(Wx)", title="How vectors are stretched", log="x",
+        right = chart.panel(x="width m", y="gain of x ↦ relu(W x)", title="How vectors are stretched", log="x",
                             xticks=s.widths, ylim=(0, 3.2))  # fmt: skip
         for name, label in (("norm", "‖W‖"), ("worst", "worst x"), ("typical", "random x")):
             points = {m: mean(rows[name]) for m, rows in groups(tables["gains"], "width").items()}
@@ -163,7 +163,7 @@ class GramExperiment(Experiment[Settings]):
         panel = ratio.panel(x="width m", y="⟨h_L(X), h_L(X)⟩ / recursion", log="x", xticks=s.widths)
         norms = states.filter(quantity="product", pair="X, X", place=s.length, other=s.length)
         norms = norms.with_columns(ratio=pl.col("measured") / pl.col("predicted"))
-        panel.dots(norms["width"], norms["ratio"], alpha=0.25)
+        panel.dots(norms["width"], norms["ratio"], "a network", alpha=0.25)
         panel.curve(curves(norms, x="width", y="ratio", statistic=mean)[()], "mean")
         m = np.geomspace(s.widths[0], s.widths[-1], 50)
         shared = float(norm_fluctuations(_sequences(s)["X"])[-1])

@@ -16,17 +16,22 @@ import polars as pl
 
 from krogh.engine import Trials
 from krogh.engine.trial import DATA
-from krogh.experiments.recurrence.common import (
-    FEWEST_SEEDS,
-    SOURCE,
-    SumSettings,
-    cohorts,
-    curves_of_looks,
-    target,
-    trial_of,
-    weights_of,
+from krogh.experiments.recurrence.common import FEWEST_SEEDS, cohorts, weights_of
+from krogh.experiments.recurrence.sums import SOURCE, SumSettings, target, trial_of
+from krogh.lab import (
+    Claims,
+    Experiment,
+    Figure,
+    Network,
+    Results,
+    Tables,
+    experiment,
+    figures,
+    look_table,
+    median,
+    need,
+    setting,
 )
-from krogh.lab import Claims, Experiment, Figure, Network, Results, Tables, experiment, figures, median, need, setting
 from krogh.lab.experiment import Measures
 from krogh.networks.recurrence.kernel import kernel_predictions, kernel_regressions
 from krogh.networks.recurrence.random_network import RandomRnn
@@ -86,7 +91,7 @@ class Kernel(Experiment[Settings]):
         def compared() -> pl.DataFrame:
             return pl.DataFrame([row for one in results.networks() for row in against_kernel(one, settings)])
 
-        return {"compared": compared, "looks": curves_of_looks(results.table, ("seed",))}
+        return {"compared": compared, "looks": look_table(results.table, "seed")}
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
         settings, rows = tables.settings, tables["compared"]

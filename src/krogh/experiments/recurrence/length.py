@@ -13,15 +13,8 @@ import numpy as np
 import polars as pl
 
 from krogh.engine import Trials
-from krogh.experiments.recurrence.common import (
-    FEWEST_SEEDS,
-    SOURCE,
-    SumSettings,
-    cohorts,
-    target,
-    trial_of,
-    variance_of,
-)
+from krogh.experiments.recurrence.common import FEWEST_SEEDS, cohorts
+from krogh.experiments.recurrence.sums import SOURCE, SumSettings, target, trial_of, variance_of
 from krogh.lab import (
     Claims,
     Curve,

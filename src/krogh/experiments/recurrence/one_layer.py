@@ -31,6 +31,7 @@ from krogh.lab import (
     setting,
 )
 from krogh.lab.experiment import Measures
+from krogh.lab.figures import MUTED
 from krogh.lab.fits import exponent
 from krogh.networks.recurrence.decoders import (
     recovered,
@@ -144,7 +145,7 @@ class OneLayer(Experiment[Settings]):
         for width, own in groups(tables["steps"], "width").items():
             by_place = curves(own, x="position", y="square", statistic=mean)[()]
             right.curve(_root(by_place), f"m = {width}")
-        right.ax.axhline(1, linestyle="--", linewidth=1, color="0.5")
+        right.ax.axhline(1, linestyle="--", linewidth=1, color=MUTED)
         right.ax.set_ylim(0, 2)
         yield chart.figure(
             f"Left: unit vectors v, x of {s.inputs} numbers at three angles, {s.layers} layers per width; dashed: "

@@ -19,25 +19,22 @@ from numpy.typing import NDArray
 
 from krogh.engine import Trials
 from krogh.engine.trial import DATA
-from krogh.experiments.recurrence.common import FEWEST_SEEDS, SOURCE, SumSettings, cohorts, trial_of, weights_of
+from krogh.experiments.recurrence.common import FEWEST_SEEDS, cohorts, weights_of
+from krogh.experiments.recurrence.sums import SOURCE, LetterSettings, trial_of
 from krogh.lab import Claims, Experiment, Figure, Network, Results, Tables, experiment, figures, median, need, setting
 from krogh.lab.estimate import largest
 from krogh.lab.experiment import Measures
-from krogh.tasks.token_sums import LetterPositions
+from krogh.tasks.letters import LetterPositions
 from krogh.training import Resampled
 
 ALL, SAMPLE = "all strings", "a sample of them"
-LETTERS, WIDTH = 6, 200
+LETTERS = 6
 
 
 @dataclass(frozen=True)
-class Settings(SumSettings):
+class Settings(LetterSettings):
     length: int = setting(LETTERS + 2, "positions L: letters and two more", least=4, most=14)
-    width: int = setting(WIDTH, "neurons m", least=1)
-    eps_x: float = setting(1.0, "size of tokens", above=0, most=1)
-    c: float = setting(0.3, "rate: η = c d/(λ² m L)", above=0)
     sample: int = setting(62, "draws of the sample: of 64 strings about 40 are among them", least=1)
-    looks: int = setting(20, "looks at the error", least=1)
 
 
 @experiment("recurrence/positions")

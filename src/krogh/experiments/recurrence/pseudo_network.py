@@ -11,7 +11,13 @@ import numpy as np
 import polars as pl
 
 from krogh.errors import require
-from krogh.experiments.recurrence.random_networks import MOST, networks_of
+from krogh.experiments.recurrence.random_networks import (
+    MOST,
+    NetworkSettings,
+    networks_setting,
+    tokens_setting,
+    widths_setting,
+)
 from krogh.lab import (
     Claims,
     Experiment,
@@ -30,7 +36,6 @@ from krogh.lab import (
 from krogh.lab.experiment import Measures
 from krogh.networks.recurrence.decoders import base_of, some_sequences
 from krogh.networks.recurrence.pseudo_network import PseudoNetwork, random_target, shift_column
-from krogh.networks.recurrence.random_network import random_rnn
 
 FEWEST = 5
 """Networks per width of a verdict."""
@@ -39,17 +44,14 @@ DECISIVE = 10_000
 
 
 @dataclass(frozen=True)
-class Settings:
-    widths: tuple[int, ...] = setting((1000, 4000, 10_000), "widths m", increasing=True, fewest=2, least=10)
+class Settings(NetworkSettings):
+    widths: tuple[int, ...] = widths_setting(1000, 4000, 10_000)
     sizes: tuple[float, ...] = setting((0.1, 0.3), "sizes ε_x of tokens", increasing=True, above=0, most=1)
     functions: tuple[str, ...] = setting(("z", "z^2"), "functions Φ", distinct=True)
     length: int = setting(4, "length L", least=3)
-    dx: int = setting(3, "numbers of a token", least=2)
+    dx: int = tokens_setting(3)
     sequences: int = setting(40, "sequences", least=2)
-    networks: int = setting(
-        6, "random networks of the largest width; of others as many as the same work allows", least=1
-    )
-    seed: int = setting(0, "of everything random", least=0)
+    networks: int = networks_setting(6)
 
 
 @experiment("recurrence/pseudo-network")
@@ -152,30 +154,28 @@ class Pseudo(Experiment[Settings]):
 def errors(s: Settings) -> pl.DataFrame:
     """A row per width, network, ε_x and function."""
     rows = []
-    for width in s.widths:
-        for which in range(networks_of(width, s.widths, s.networks)):
-            network = random_rnn(width, s.dx + 1, seed=[s.seed, width, which], dtype=np.float32)
-            for eps_x in s.sizes:
-                base = network.run(base_of(s.length, s.dx, eps_x, "float32"))
-                run = network.run(some_sequences(s.sequences, s.length, s.dx, eps_x, which, "float32"))
-                tokens = run.x[:, 1:-1, :-1].astype(np.float64) / eps_x
-                for function in s.functions:
-                    target = random_target(s.length, s.dx, phi=function, seed=which)
-                    a = shift_column(base, target, eps_x).astype(np.float32)
-                    weights = {"W": network.W, "A": network.A, "B": network.B, "a": a}
-                    made = PseudoNetwork(target, s.length, s.dx, eps_x, which, weights)
-                    f, F = made.expanded(run)[:, 0], target(tokens)[:, 0]
-                    rows.append(
-                        {
-                            "width": width,
-                            "network": which,
-                            "eps_x": eps_x,
-                            "function": function,
-                            "correlation": float(np.corrcoef(f, F)[0, 1]),
-                            "deviation": float(np.std(f - F)),
-                            "offset": float(np.mean(f - F)),
-                            "target_deviation": float(np.std(F)),
-                            "movement": made.movement,
-                        }
-                    )
+    for width, which, network in s.drawn():
+        for eps_x in s.sizes:
+            base = network.run(base_of(s.length, s.dx, eps_x, "float32"))
+            run = network.run(some_sequences(s.sequences, s.length, s.dx, eps_x, which, "float32"))
+            tokens = run.x[:, 1:-1, :-1].astype(np.float64) / eps_x
+            for function in s.functions:
+                target = random_target(s.length, s.dx, phi=function, seed=which)
+                a = shift_column(base, target, eps_x).astype(np.float32)
+                weights = {"W": network.W, "A": network.A, "B": network.B, "a": a}
+                made = PseudoNetwork(target, s.length, s.dx, eps_x, which, weights)
+                f, F = made.expanded(run)[:, 0], target(tokens)[:, 0]
+                rows.append(
+                    {
+                        "width": width,
+                        "network": which,
+                        "eps_x": eps_x,
+                        "function": function,
+                        "correlation": float(np.corrcoef(f, F)[0, 1]),
+                        "deviation": float(np.std(f - F)),
+                        "offset": float(np.mean(f - F)),
+                        "target_deviation": float(np.std(F)),
+                        "movement": made.movement,
+                    }
+                )
     return pl.DataFrame(rows)

@@ -15,13 +15,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import jax.numpy as jnp
 import numpy as np
 import polars as pl
 
 from krogh.engine import Trials, stack
 from krogh.engine.trial import DATA
-from krogh.experiments.recurrence.whole import FEWEST_SEEDS, NO_EXPERIMENTS, PRESET, RNN_PAPER, WholeSettings
+from krogh.experiments.recurrence.common import FEWEST_SEEDS, weights_of
+from krogh.experiments.recurrence.whole import NO_EXPERIMENTS, PRESET, RNN_PAPER, WholeSettings
 from krogh.lab import (
     Claims,
     Curve,
@@ -45,7 +45,7 @@ from krogh.networks.recurrence.kernel import kernel_between
 from krogh.networks.recurrence.rademacher import rademacher
 from krogh.networks.recurrence.random_network import RandomRnn
 from krogh.training import Offline
-from krogh.training.whole_sequences import BATCH
+from krogh.training.recurrence import BATCH
 
 TRAINED = ("A", "W")
 SLOPES = (-0.75, -0.25)
@@ -166,7 +166,7 @@ def gap_table(results: Results[Settings]) -> pl.DataFrame:
             seen, test = trial.task.decode(trial.training.regime.whole(trial.task, trial.key(DATA))), trial.validation()
             train, judged = np.nan, np.nan
             if network.final is not None:
-                final = {name: jnp.asarray(leaf) for name, leaf in network.final.items()}
+                final = weights_of(network.final)
                 answers = [np.asarray(trial.model.predict(final, part.x)) for part in (seen, test)]
                 train, judged = (
                     float(np.mean(np.abs(answer - np.asarray(part.y))))

@@ -7,10 +7,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
 
-from krogh.experiments.recurrence.random_networks import networks_of
+from krogh.experiments.recurrence.random_networks import NetworkSettings, networks_setting, widths_setting
 from krogh.lab import (
     Claims,
     Estimate,
@@ -30,7 +29,6 @@ from krogh.lab import (
 from krogh.lab.experiment import Measures
 from krogh.lab.fits import exponent
 from krogh.networks.recurrence.decoders import some_sequences
-from krogh.networks.recurrence.random_network import random_rnn
 from krogh.networks.recurrence.twin import rerandomised, stability
 
 FEWEST = 8
@@ -39,17 +37,13 @@ VARIES = 1.3
 
 
 @dataclass(frozen=True)
-class Settings:
-    widths: tuple[int, ...] = setting((1000, 4000), "widths m", increasing=True, fewest=2, least=40)
+class Settings(NetworkSettings):
+    widths: tuple[int, ...] = widths_setting(1000, 4000, least=40)
     share: float = setting(0.05, "rows drawn anew as a share of m, beside √m of them", above=0, most=1)
     length: int = setting(6, "length L", least=3)
-    dx: int = setting(4, "numbers of a token", least=2)
     eps_x: float = setting(0.1, "size of tokens", above=0, most=1)
     sequences: int = setting(4, "sequences", least=1)
-    networks: int = setting(
-        24, "random networks of the largest width; of others as many as the same work allows", least=1
-    )
-    seed: int = setting(0, "of everything random", least=0)
+    networks: int = networks_setting(24)
 
 
 @experiment("recurrence/re-randomised")
@@ -155,21 +149,19 @@ def cells(table: pl.DataFrame) -> dict[str, dict[tuple[int, int], Estimate]]:
 def changes(s: Settings) -> pl.DataFrame:
     """A row per network, number of rows and position."""
     tables = []
-    for width in s.widths:
-        for which in range(networks_of(width, s.widths, s.networks)):
-            network = random_rnn(width, s.dx + 1, seed=[s.seed, width, which], dtype=np.float32)
-            x = some_sequences(s.sequences, s.length, s.dx, s.eps_x, which, "float32")
-            for rows in sorted({math.isqrt(width), max(1, round(s.share * width))}):
-                found = stability(rerandomised(network, rows, seed=which), x, seed=which)
-                part = rows / width
-                tables.append(
-                    found.with_columns(
-                        width=pl.lit(width),
-                        network=pl.lit(which),
-                        rows_drawn=pl.lit(rows),
-                        state_over_law=pl.col("state") / part**0.5,
-                        flips_over_law=pl.col("flips") / (width * part ** (1 / 3)),
-                        product_over_law=pl.col("product") / part ** (1 / 6),
-                    )
+    for width, which, network in s.drawn():
+        x = some_sequences(s.sequences, s.length, s.dx, s.eps_x, which, "float32")
+        for rows in sorted({math.isqrt(width), max(1, round(s.share * width))}):
+            found = stability(rerandomised(network, rows, seed=which), x, seed=which)
+            part = rows / width
+            tables.append(
+                found.with_columns(
+                    width=pl.lit(width),
+                    network=pl.lit(which),
+                    rows_drawn=pl.lit(rows),
+                    state_over_law=pl.col("state") / part**0.5,
+                    flips_over_law=pl.col("flips") / (width * part ** (1 / 3)),
+                    product_over_law=pl.col("product") / part ** (1 / 6),
                 )
+            )
     return pl.concat(tables)

@@ -24,7 +24,8 @@ import polars as pl
 from jaxtyping import Array
 
 from krogh.errors import require
-from krogh.experiments.recurrence.whole import FEWEST_SEEDS, NO_EXPERIMENTS, RNN_PAPER, WholeSettings
+from krogh.experiments.recurrence.common import FEWEST_SEEDS
+from krogh.experiments.recurrence.whole import NO_EXPERIMENTS, RNN_PAPER, WholeSettings
 from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, figures, need, setting
 from krogh.lab.estimate import exact
 from krogh.lab.experiment import Measures

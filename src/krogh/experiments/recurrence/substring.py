@@ -9,23 +9,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import jax.numpy as jnp
 import numpy as np
 import polars as pl
 
-from krogh.engine import Trial, Trials, stack
+from krogh.engine import Trial, Trials
 from krogh.engine.trial import DATA
-from krogh.errors import require
-from krogh.experiments.recurrence.whole import FEWEST_SEEDS, NO_EXPERIMENTS, PRESET, RNN_PAPER, median_of, thinned
-from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, figures, need, setting
+from krogh.experiments.recurrence.common import (
+    FEWEST_SEEDS,
+    additive_training,
+    check_looks,
+    cohorts,
+    median_of,
+    thinned,
+    weights_of,
+)
+from krogh.experiments.recurrence.whole import NO_EXPERIMENTS, PRESET, RNN_PAPER
+from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, figures, look_table, need, setting
 from krogh.lab.estimate import exact
 from krogh.lab.experiment import Measures
 from krogh.models.additive import Additive
 from krogh.models.elman import ElmanRnn
+from krogh.networks.recurrence.neurons import contains
 from krogh.probes.progress import Error
-from krogh.tasks.bit_strings import Substring, all_strings, matching_scores
-from krogh.training import FullBatch, Offline, Stopping, Training
-from krogh.training.whole_sequences import BATCH, whole_training
+from krogh.tasks.bit_strings import Substring, all_strings
+from krogh.training import Offline, Stopping
+from krogh.training.recurrence import BATCH, whole_training
 
 RATIO, TRAINED = 0.5, 0.02
 """What the test error may be of the additive one, and what the training error may be."""
@@ -69,8 +77,7 @@ class SubstringMatching(Experiment[Settings]):
     keep_weights = True
 
     def check(self, settings: Settings) -> None:
-        whole = settings.steps % settings.look_every == 0
-        require(whole, f"steps must be a multiple of look_every={settings.look_every}; got steps={settings.steps}")
+        check_looks(settings.steps, settings.look_every)
         settings.task(0)
 
     def trials(self, settings: Settings) -> Iterator[Trials]:
@@ -83,17 +90,16 @@ class SubstringMatching(Experiment[Settings]):
         networks = [
             Trial(settings.task(seed), model, training, seed=seed, probes=(Error(),)) for seed in range(settings.seeds)
         ]
-        once = Stopping(budget=1, check_every=1, error=0.0, validation=settings.held)
-        sample = Training(regime=FullBatch(samples), stopping=once, loss="square")
+        sample = additive_training(samples, settings.held)
         sums = [Trial(settings.task(seed), Additive(), sample, seed=seed) for seed in range(settings.seeds)]
         for learner, trials in (("network", networks), ("additive", sums)):
-            yield from (cohort.labelled(learner=learner) for cohort in stack(trials))
+            yield from cohorts(trials, learner=learner)
 
     def measure(self, results: Results[Settings]) -> Measures:
         return {
             "errors": error_table(results),
             "scores": lambda: score_table(results.settings),
-            "curves": lambda: curve_table(results.table),
+            "curves": lambda: look_table(results.table.filter(learner="network"), "seed", columns=["error"]),
         }
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:
@@ -172,7 +178,7 @@ def error_table(results: Results[Settings]) -> pl.DataFrame:
         if network.final is not None:
             seen = task.decode(network.trial.training.regime.whole(task, network.trial.key(DATA)))
             assert len(seen.x) == samples
-            final = {name: jnp.asarray(leaf) for name, leaf in network.final.items()}
+            final = weights_of(network.final)
             train = float(np.mean(task.judge(network.trial.model.predict(final, seen.x), seen)))
             test = float(network.row["error"])
         rows.append({"learner": "network", "seed": network.seed, "test": test, "train": train})
@@ -180,13 +186,7 @@ def error_table(results: Results[Settings]) -> pl.DataFrame:
 
 
 def score_table(settings: Settings) -> pl.DataFrame:
-    """Of every string whether the pattern occurs (by Python's own search), and its score."""
+    """Of every string whether the pattern occurs (by Python's own search), and what the neurons of appendix H give."""
     strings = all_strings(settings.bits)
     occurs = [settings.pattern in "".join(map(str, word)) for word in strings.tolist()]
-    return pl.DataFrame({"occurs": occurs, "score": matching_scores(strings, settings.pattern)})
-
-
-def curve_table(trials: pl.DataFrame) -> pl.DataFrame:
-    """Test errors over training."""
-    rows = trials.filter(learner="network").select("seed", step="curve.step", error="curve.error")
-    return rows.explode("step", "error").cast({"seed": pl.Int64, "step": pl.Int64, "error": pl.Float64})
+    return pl.DataFrame({"occurs": occurs, "score": contains(settings.bits, [settings.pattern]).run(strings)})

@@ -16,12 +16,10 @@ import polars as pl
 
 from krogh.engine import Trials
 from krogh.errors import require
-from krogh.experiments.recurrence.common import (
-    FEWEST_SEEDS,
+from krogh.experiments.recurrence.common import FEWEST_SEEDS, cohorts
+from krogh.experiments.recurrence.sums import (
     SOURCE,
     SumSettings,
-    cohorts,
-    curves_of_looks,
     falling,
     losses,
     medians,
@@ -30,7 +28,20 @@ from krogh.experiments.recurrence.common import (
     trial_of,
     variance_of,
 )
-from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, figures, maximum, median, need, setting
+from krogh.lab import (
+    Claims,
+    Experiment,
+    Figure,
+    Results,
+    Tables,
+    experiment,
+    figures,
+    look_table,
+    maximum,
+    median,
+    need,
+    setting,
+)
 from krogh.lab.experiment import Measures
 from krogh.tasks.token_sums import TokenConvolution
 
@@ -41,7 +52,6 @@ REFERENCE: Mapping[float, Mapping[float, float]] = {
     1.0: {50: 0.154, 150: 0.079, 400: 0.075},
     0.3: {50: 0.60, 150: 0.40, 400: 0.14},
 }
-LINEAR_REFERENCE = 0.028
 PAIRS, LINEAR, CONVOLUTION = "pairs", "linear", "convolution"
 
 
@@ -117,7 +127,7 @@ class TokenSums(Experiment[Settings]):
 
         keep = ("target", "model.width", "task.eps_x", "seed")
         made = losses(table, variance, keep).rename({"model.width": "width", "task.eps_x": "eps"})
-        looks = curves_of_looks(table, keep).rename({"model.width": "width", "task.eps_x": "eps"})
+        looks = look_table(table, *keep).rename({"model.width": "width", "task.eps_x": "eps"})
         return {"losses": made, "looks": looks}
 
     def claims(self, tables: Tables[Settings], say: Claims) -> None:

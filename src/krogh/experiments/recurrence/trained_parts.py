@@ -13,17 +13,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from krogh.engine import Trials
-from krogh.experiments.recurrence.whole import (
-    FEWEST_SEEDS,
-    NO_EXPERIMENTS,
-    PRESET,
-    RNN_PAPER,
-    WholeSettings,
-    curve_rows,
-    fvu_table,
-    median_of,
-    thinned,
-)
+from krogh.experiments.recurrence.common import FEWEST_SEEDS, median_of, thinned
+from krogh.experiments.recurrence.whole import NO_EXPERIMENTS, PRESET, RNN_PAPER, WholeSettings, curve_rows, fvu_table
 from krogh.lab import Claims, Experiment, Figure, Results, Tables, experiment, figures, need, setting
 from krogh.lab.experiment import Measures
 

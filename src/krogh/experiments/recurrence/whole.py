@@ -13,17 +13,18 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from krogh.engine import Trial, Trials, stack
+from krogh.engine import Trial, Trials
 from krogh.errors import require
-from krogh.lab import Estimate, Results, median, setting
+from krogh.experiments.recurrence.common import additive_training, check_looks, cohorts
+from krogh.lab import Results, look_table, setting
 from krogh.models.additive import Additive
 from krogh.models.elman import ElmanRnn
 from krogh.probes.progress import Error
 from krogh.tasks.base import Task
 from krogh.tasks.series import find_series
 from krogh.tasks.whole_sequence import WholeSequence
-from krogh.training import FullBatch, Regime, Stopping, Training
-from krogh.training.whole_sequences import whole_training
+from krogh.training import Regime, Stopping
+from krogh.training.recurrence import whole_training
 
 RNN_PAPER = "Learning and Generalization in RNNs"
 NO_EXPERIMENTS = "The source proves this and has no such experiment; setting and thresholds are proposed here."
@@ -31,7 +32,6 @@ PRESET = (
     "Batches of 16, SGD on (1/2)(y - f)² with rate c/(m L), c = 0.3, W and A trained and B left as it is drawn. "
     "krogh's square loss has no 1/2, so that its rate is half of this."
 )
-FEWEST_SEEDS = 6  # of fewer, a median has no interval at 95%
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,7 @@ class WholeSettings:
         return WholeSequence.random(self.length, self.dx, seed=seed, **{"functions": self.function, **options})
 
     def check_looks(self) -> None:
-        whole = self.steps % self.look_every == 0
-        require(whole, f"steps must be a multiple of look_every={self.look_every}; got steps={self.steps}")
+        check_looks(self.steps, self.look_every)
         known = self.task(0).baselines()
         require(known, f"the variance of {self.function!r} has no closed form here (try a polynomial such as 'z^2')")
 
@@ -81,17 +80,16 @@ class WholeSettings:
     def networks(self, label: dict[str, Any], width: int, options: dict[str, Any], **how: Any) -> list[Trials]:
         """A network for every seed, each on its own target, as one cohort."""
         trials = (self.network(self.task(seed, **options), width, seed, **how) for seed in range(self.seeds))
-        return [cohort.labelled(**label) for cohort in stack(trials)]
+        return cohorts(trials, **label)
 
     def additive(self, label: dict[str, Any], samples: int, options: dict[str, Any]) -> list[Trials]:
         """The best sum over tokens of a sample, on the same targets."""
-        stopping = Stopping(budget=1, check_every=1, error=0.0, validation=self.validation)
-        training = Training(regime=FullBatch(samples), stopping=stopping, loss="square")
+        training = additive_training(samples, self.validation)
         degree = int(find_series(self.function).degree or 1)  # E[y | one token] is a polynomial of that degree
         trials = (
             Trial(self.task(seed, **options), Additive(degree), training, seed=seed) for seed in range(self.seeds)
         )
-        return [cohort.labelled(**label) for cohort in stack(trials)]
+        return cohorts(trials, **label)
 
 
 def fvu_table(results: Results[Any], labels: Sequence[str]) -> pl.DataFrame:
@@ -125,28 +123,5 @@ def curve_rows(results: Results[Any], labels: Sequence[str]) -> pl.DataFrame:
     """FVU over training: a row per network and look."""
     settings: WholeSettings = results.settings
     known = {seed: settings.task(seed).baselines()["label_variance"] for seed in range(settings.seeds)}
-    parts = [
-        pl.DataFrame({"step": row["curve.step"], "error": row["curve.error"]}).select(
-            *(pl.lit(row[name]).alias(name) for name in labels),
-            pl.lit(int(row["seed"])).alias("seed"),
-            pl.col("step").cast(pl.Int64),
-            (pl.col("error").cast(pl.Float64) / known[int(row["seed"])]).alias("fvu"),
-        )
-        for row in results.table.iter_rows(named=True)
-        if row.get("curve.error") is not None
-    ]
-    return pl.concat(parts)
-
-
-def median_of(rows: pl.DataFrame, column: str | pl.Expr, sample: str) -> Estimate:
-    """The median over seeds of a column, or of an expression; unknown where there are none."""
-    expression = pl.col(column) if isinstance(column, str) else column
-    values = rows.select(expression.alias("value"))["value"].to_numpy()
-    return median(values, sample=sample, lowest=0.0, nothing="not measured at this scale")
-
-
-def thinned(rows: pl.DataFrame, most: int = 60) -> pl.DataFrame:
-    """Every k-th look of curves, so that at most so many are drawn, and the last one."""
-    steps = rows["step"].unique().sort()
-    every = -(-len(steps) // most)
-    return rows.filter(pl.col("step").is_in([*steps[::every].to_list(), steps[-1]]))
+    looks = look_table(results.table, *labels, "seed", columns=["error"])
+    return looks.with_columns(fvu=pl.col("error") / pl.col("seed").replace_strict(known)).drop("error")

@@ -13,12 +13,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from krogh.engine import Trials
-from krogh.experiments.recurrence.common import (
-    FEWEST_SEEDS,
+from krogh.experiments.recurrence.common import FEWEST_SEEDS, cohorts
+from krogh.experiments.recurrence.sums import (
     PROBES,
     SOURCE,
     SumSettings,
-    cohorts,
     losses,
     medians,
     ratio,

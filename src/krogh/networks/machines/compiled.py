@@ -25,7 +25,7 @@ from scipy.sparse import csr_array
 from krogh.errors import require, require_integer, unknown
 from krogh.networks.compiled import Compiled, Decision, Sizes, Subject, Work, labels_of, log_norm
 from krogh.networks.handmade import Checked, handmade, sizes_of
-from krogh.networks.machines.checks import TrialRuns, check_machine, check_trials, trial_runs
+from krogh.networks.machines.checks import Trials, check_machine, check_trials, trials_of
 from krogh.networks.machines.layers import (
     Layer,
     Vector,
@@ -58,7 +58,7 @@ Kind = Literal["hard", "soft"]
 ADDERS: dict[str, Callable[[Layout], list[Layer]]] = {"look-ahead": look_ahead, "ripple": ripple}
 
 TABLES = ("next_state", "write", "move")
-NAMED = ("name", "states", "alphabet", "start", "accept", "reject", "halting", "tape", "default_input")
+NAMED = ("name", "states", "alphabet", "start", "accept", "reject", "halting", "gaps", "tape", "default_input")
 """The fields of a machine: its tables, and what a file holds as text and numbers."""
 
 
@@ -184,9 +184,9 @@ class CompiledMachine(Compiled):
         return run_machine(self, words, steps=steps, method=method)
 
     @functools.cached_property
-    def trials(self) -> TrialRuns:
-        """What the interpreter does on `words` and on all short words."""
-        return trial_runs(self)
+    def trials(self) -> Trials:
+        """What it is tried on: `words`, and all short words."""
+        return trials_of(self)
 
     def trying(self, words: Iterable[Word]) -> CompiledMachine:
         """The same network, checked on these words too, as far as it can read them."""
@@ -210,9 +210,11 @@ class CompiledMachine(Compiled):
     def decisions(self) -> list[Decision]:
         """The first word that the machine accepts and the first that it rejects."""
         decisions: dict[int, Decision] = {}
-        for run in self.trials.runs:
-            if run.label is not None:
+        for run in self.trials.runs(self.steps):
+            if run is not None and run.label is not None:
                 decisions.setdefault(run.label, Decision([run.word], repr(self.machine.decode(run.word))))
+            if len(decisions) == 2:
+                break
         require(
             decisions,
             f"'{self.name}' accepts or rejects none of the words tried within {self.steps} steps, and a margin is that "
@@ -245,7 +247,9 @@ class CompiledMachine(Compiled):
         """The machine compiled again."""
         described = recipe["machine"]
         fields: dict[str, Any] = {
-            name: tuple(described[name]) if isinstance(described[name], list) else described[name] for name in NAMED
+            name: tuple(described[name]) if isinstance(described[name], list) else described[name]
+            for name in NAMED
+            if name in described
         }
         fields |= {name: np.array(described[name], np.int64) for name in TABLES}
         machine = Machine(**fields)

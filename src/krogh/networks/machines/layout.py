@@ -23,8 +23,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import require, require_integer
+from krogh.programs import budgets
 
-MOST_BITS = 26
+MOST_BITS = budgets.BITS.most
 """Keys of two positions must be exact integers in float64: 2W ≤ 53."""
 
 WRITTEN, INPUT, NEXT_BIT = 0, 1, 2

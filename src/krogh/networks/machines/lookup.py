@@ -12,7 +12,7 @@ What attention looks at is a memory, in which keys are integers and a look is a 
 
     FixedMemory     what the encoder offers: all keys are known beforehand
     GrowingMemory   what the decoder offers while it runs: a step adds its key, then looks; a hash table for every word
-    PastMemory      the same for all steps of a run at once, where the run is known: step i sees the keys of steps ≤ i
+    PastMemory      the same for many steps of a run at once, where the run is known: step i sees the keys of steps ≤ i
 
 `look(query, key, value)` and `find(query)` return which columns found a match, and the mean of the values over all
 matches, as attention with ties does. Columns are words (growing), or words × steps with the steps of a word side by
@@ -21,9 +21,11 @@ side (past). Values [rows, columns] may be None: then only finding matters.
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,15 +62,23 @@ class FixedMemory:
     """Keys [n] and values [rows, n] of entries that belong to `words` [n]; columns look in `columns`, their word."""
 
     def __init__(self, words: Codes, keys: Codes, values: Values, columns: Codes) -> None:
-        require(
-            columns.max(initial=0) < MOST_WORDS,
-            f"keys of at most {MOST_WORDS} words are looked up at once; got {columns.max(initial=0) + 1}",
-        )
+        self._look_in(columns)
         marked, place, count = np.unique((words << WORD_SHIFT) + keys, return_inverse=True, return_counts=True)
-        self.keys, self.words = marked, columns << WORD_SHIFT
+        self.keys = marked
         total = np.zeros((len(marked), len(values)))
         np.add.at(total, place, values.T)
         self.means = total.T / count
+
+    def _look_in(self, columns: Codes) -> None:
+        most = columns.max(initial=0)
+        require(most < MOST_WORDS, f"keys of at most {MOST_WORDS} words are looked up at once; got {most + 1}")
+        self.words = columns << WORD_SHIFT
+
+    def seen_by(self, columns: Codes) -> FixedMemory:
+        """The same memory for other columns."""
+        other = copy.copy(self)
+        other._look_in(columns)
+        return other
 
     def find(self, query: Codes) -> Found:
         """Search the sorted keys."""
@@ -144,29 +154,79 @@ class GrowingMemory:
             self.entries[word, place] = entries
 
 
-class PastMemory:
-    """All steps of `words` runs of `steps` steps each, at once: a column sees its own word's steps up to its own."""
+class Kept(NamedTuple):
+    """Distinct keys in order; where values matter, how often each occurred and the sum of its values [rows, keys]."""
 
-    def __init__(self, words: int, steps: int) -> None:
-        self.steps = steps
-        self.words = np.repeat(np.arange(words, dtype=np.int64), steps) << WORD_SHIFT
-        self.times = np.tile(np.arange(steps, dtype=np.int64), words)
+    keys: Codes
+    counts: Values
+    total: Values
+
+    def merged(self, other: Kept) -> Kept:
+        """Both together."""
+        both = np.concatenate([self.keys, other.keys])
+        if not len(self.total):
+            both.sort(kind="stable")  # merges the two, as both are in order
+            return self._replace(keys=both[_begins(both)])
+        order = np.argsort(both, kind="stable")
+        both = both[order]
+        starts = np.flatnonzero(_begins(both))
+        count = np.add.reduceat(np.concatenate([self.counts, other.counts])[order], starts)
+        total = np.add.reduceat(np.concatenate([self.total, other.total], axis=1)[:, order], starts, axis=1)
+        return Kept(both[starts], count, total)
+
+
+def _begins(ordered: Codes) -> NDArray[np.bool_]:
+    """Where a key stands for the first time."""
+    return np.concatenate([[True], ordered[1:] != ordered[:-1]])
+
+
+class PastMemory:
+    """Steps of `words` runs, many at once: a column sees its own word's steps up to its own.
+
+    A look is about the next steps of every word, as many as there are columns for. Of the steps before it only what can
+    be asked for is kept, in a few parts, each at least twice as long as the next: so a key is put in order again only
+    when its part doubles. Nothing is kept when all `looks` are done. Values have `rows` rows, 0 where there are none.
+    """
+
+    def __init__(self, words: int, rows: int, looks: int = 1) -> None:
+        self.words, self.rows, self.left = words, rows, looks
+        self.parts: list[Kept] = []
 
     def look(self, query: Codes, key: Codes, value: Values | None) -> Found:
         """Number the keys; in the order (number, step) the matches of a query stand side by side."""
-        marked, number = np.unique(self.words + key, return_inverse=True)
-        asked = self.words + query
+        steps = len(key) // self.words
+        word = np.repeat(np.arange(self.words, dtype=np.int64), steps) << WORD_SHIFT
+        times = np.tile(np.arange(steps, dtype=np.int64), self.words)
+        marked, number = np.unique(word + key, return_inverse=True)
+        asked = word + query
         place = np.minimum(np.searchsorted(marked, asked), len(marked) - 1)
-        ranks = number * self.steps + self.times
+        ranks = number * steps + times
         order = np.argsort(ranks)
         ranks = ranks[order]
-        first = np.searchsorted(ranks, place * self.steps)
-        end = np.searchsorted(ranks, place * self.steps + self.times, side="right")
+        first = np.searchsorted(ranks, place * steps)
+        end = np.searchsorted(ranks, place * steps + times, side="right")
         found = (marked[place] == asked) & (end > first)
-        if value is None:
-            return found, None
-        sums = np.concatenate([np.zeros((len(value), 1)), np.cumsum(value[:, order], axis=1)], axis=1)
-        return found, (sums[:, end] - sums[:, first]) / np.maximum(end - first, 1)
+        values = np.zeros((0, len(key))) if value is None else value
+        sums = np.concatenate([np.zeros((len(values), 1)), np.cumsum(values[:, order], axis=1)], axis=1)
+        total, count = np.where(found, sums[:, end] - sums[:, first], 0.0), np.where(found, end - first, 0)
+        for part in self.parts:
+            at = np.minimum(np.searchsorted(part.keys, asked), len(part.keys) - 1)
+            there = part.keys[at] == asked
+            found |= there
+            if len(values):
+                total += np.where(there, part.total[:, at], 0.0)
+                count = count + np.where(there, part.counts[at], 0)
+        self.left -= 1
+        if self.left:
+            ends = np.searchsorted(ranks, (np.arange(len(marked)) + 1) * steps)
+            begins = np.concatenate([[0], ends[:-1]])
+            self._keep(Kept(marked, (ends - begins).astype(float), sums[:, ends] - sums[:, begins]))
+        return found, None if value is None else total / np.maximum(count, 1)
+
+    def _keep(self, part: Kept) -> None:
+        while self.parts and len(self.parts[-1].keys) < 2 * len(part.keys):
+            part = self.parts.pop().merged(part)
+        self.parts.append(part if self.rows else part._replace(counts=np.zeros(0)))
 
 
 Parameters = Mapping[str, Any]
@@ -328,9 +388,11 @@ class LookupNetwork:
         self.first = np.union1d(np.union1d(self.outputs, np.flatnonzero(start)), times)
         self.start, self.times = start[self.first], np.searchsorted(self.first, times)
         self.returned = np.searchsorted(self.first, self.outputs)
+        # What the encoder's vectors hold: symbols and places.
+        self.offered = np.union1d(np.flatnonzero(np.diff(csr_array(parameters["E"]).indptr)), times)
         self.layers, before = [], self.first
         for number in range(1, compiled.depth + 1):
-            layer = _prepared(parameters, number, before)
+            layer = _prepared(parameters, number, before, self.offered)
             self.layers.append(layer)
             before = layer.after
 
@@ -340,8 +402,9 @@ class LookupNetwork:
         """What each layer's encoder attention looks at; `columns` says which word a column belongs to."""
         word, place = np.nonzero(np.arange(tokens.shape[1])[None, :] < lengths[:, None])
         parameters: Parameters = self.compiled.parameters
-        encoded = parameters["E"][:, tokens[word, place]].toarray()
-        encoded[self.compiled.layout["pos1"]] += binary(place + 1, self.compiled.bits).T
+        encoded = parameters["E"][self.offered].toarray()[:, tokens[word, place]]
+        places = np.searchsorted(self.offered, self.compiled.layout["pos1"])
+        encoded[places] += binary(place + 1, self.compiled.bits).T
         require_binary(encoded, "of the encoder")
         attentions = [layer.encoder for layer in self.layers]
         return [None if found is None else found.memory(encoded, word, columns) for found in attentions]
@@ -351,6 +414,24 @@ class LookupNetwork:
         """The least that the best score of any attention is above all that are not equal to it."""
         found = [part for layer in self.layers for part in (layer.decoder, layer.encoder) if part is not None]
         return min((attention.gap for attention in found), default=np.inf)
+
+    @functools.cached_property
+    def widest(self) -> int:
+        """The most entries that a vector has on its way through the layers."""
+        return max(max(len(layer.inner), *(weight.shape[0] for weight, _ in layer.affine)) for layer in self.layers)
+
+    @functools.cached_property
+    def entries(self) -> int:
+        """Weights that a vector meets on its way."""
+        return sum(int(weight.nnz) for layer in self.layers for weight, _ in layer.affine)
+
+    @functools.cached_property
+    def remembered(self) -> int:
+        """Bytes that a step leaves behind in `PastMemory`, and while these are put in order."""
+        rows = [
+            0 if one.value is None else len(one.rows) for layer in self.layers if (one := layer.decoder) is not None
+        ]
+        return sum(8 if not each else 16 + 8 * each for each in rows) + 3 * (16 + 8 * max(rows, default=0))
 
     def inputs(self, outputs: Values | None, times: Codes) -> Values:
         """h = o + β(time) for outputs o [outputs, columns] of the steps before, or o = o_0 where there are none."""
@@ -375,7 +456,7 @@ class LookupNetwork:
             yield h
 
 
-def _prepared(parameters: Parameters, number: int, before: Coordinates) -> LookupLayer:
+def _prepared(parameters: Parameters, number: int, before: Coordinates, offered: Coordinates) -> LookupLayer:
     found = {}
     inner = before
     for which in ("dec", "enc"):
@@ -389,8 +470,8 @@ def _prepared(parameters: Parameters, number: int, before: Coordinates) -> Looku
         affine.append((csr_array(weight[rows][:, columns]), bias[rows][:, None]))
         columns = rows
     decoder = None if found["dec"] is None else found["dec"].narrowed(inner, inner)
-    # The encoder's vectors keep all their coordinates: they differ from 0 where the decoder's need not.
-    encoder = None if found["enc"] is None else found["enc"].narrowed(inner, np.arange(len(parameters["o0"])))
+    # The encoder's vectors have coordinates of their own: they differ from 0 where the decoder's need not.
+    encoder = None if found["enc"] is None else found["enc"].narrowed(inner, offered)
     return LookupLayer(number, np.searchsorted(inner, before), inner, columns, decoder, encoder, tuple(affine))
 
 

@@ -292,6 +292,19 @@ def dense_steps(compiled: CompiledMachine, words: Sequence[Word], *, hidden: boo
         return done
 
 
+def dense_bytes(compiled: CompiledMachine) -> tuple[int, int]:
+    """Bytes of float64 that the dense program takes at least: for its weights and codes, and for each word.
+
+    Weights are read as full matrices and handed on, so that there are two of each; every layer that attends keeps a key
+    and a value for every step, and looks at all scores at once.
+    """
+    steps, w = compiled.decoder_steps, compiled.width
+    attending = [name for name in compiled.parameters if name.endswith("dec.Wk")]
+    keys = sum(int(compiled.parameters[name].shape[0]) for name in attending)
+    fixed = 2 * compiled.parameter_count + len(attending) * w + (steps + 1) * w
+    return 8 * fixed, 8 * steps * (keys + (len(attending) + 3) * w)
+
+
 def machine_output(
     compiled: CompiledMachine, parameters: Mapping[str, ArrayLike], tokens: ArrayLike, lengths: ArrayLike
 ) -> jax.Array:

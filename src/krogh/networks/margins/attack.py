@@ -2,7 +2,8 @@
 
 A network with corrections is flat around its parameters, so that gradients at δ = 0 say nothing. Instead
 
-    1. a random direction (dense, sparse or within one layer), upwards in norm to the *first* flip,
+    1. a random direction (dense, sparse or within one layer), upwards in norm to the *first* flip; and beside it where
+       sixty steps against the gradient lead, from the parameters themselves or from close by, if that flips earlier,
     2. narrowed down to the boundary,
     3. again and again: the direction mixed with -∇ of the right output at the boundary, or with its small entries
        dropped; kept if it flips at a smaller norm,
@@ -18,6 +19,7 @@ and those that gradients find: a certificate says that none does, and a trial th
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,6 +51,12 @@ _FRACTIONS = np.array([0.1, 0.4, 0.7, 0.85, 0.95, 0.985, 0.998, 0.9999])
 """Of the present norm, at which a new direction is tried."""
 _STEPS = 20
 """Of gradient descent within one ball."""
+_WALK = 60
+"""Steps against the gradient before the search."""
+_STRIDES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+"""Their lengths."""
+_AWAY = (0.0, 0.01, 0.1)
+"""How far from the parameters walks begin."""
 
 assert len(_FRACTIONS) == POINTS
 
@@ -71,7 +79,7 @@ class Effort:
 
     @property
     def evaluations(self) -> int:
-        """About how often an attack runs the network."""
+        """About how often a search runs the network, the walks before it not counted."""
         return self.restarts * (130 + 75 * self.refinements + 60 * self.projections)
 
 
@@ -99,8 +107,12 @@ def attack(
     scan: Scan = Scan(),
     frozen: Sequence[str] = (),
     seed: int = 0,
+    deadline: float = math.inf,
 ) -> Attack:
-    """The search above, for the output on x whose label is y in {0, 1}; parameters named in `frozen` do not move."""
+    """The search above, for the output on x whose label is y in {0, 1}; parameters named in `frozen` do not move.
+
+    Refinement ends at `deadline`, a time of `time.monotonic`.
+    """
     restarts = effort.restarts
     land = landscape(output, parameters, x, y, frozen)
     rng = np.random.default_rng(seed)
@@ -110,15 +122,53 @@ def attack(
         return Attack(0.0, land.arrays_of(np.zeros(land.shapes.size)), np.zeros(restarts), "wrong to begin with")
     units, below, above = _first(land, units, scan)
     norms = narrowed(land, units, below, above, rounds=6)
+    starts = [KINDS[kind] for kind in kinds]
+    walked, reached = _walked(land, np.random.default_rng([seed, 1]), restarts, deadline)
+    for ray, place in enumerate(np.argsort(reached)[: max(1, restarts // 3)]):
+        worst = int(np.argmax(norms)) if ray else restarts - 1
+        if reached[place] < norms[worst]:
+            units[worst], norms[worst], starts[worst] = walked[place], reached[place], "gradient"
     strength = np.ones(restarts)
     for _ in range(effort.refinements):
+        if time.monotonic() >= deadline:
+            break
         units, norms, strength = _refined(land, rng, units, norms, strength)
-    units, norms = _projected(land, rng, units, norms, effort.projections)
+    units, norms = _projected(land, rng, units, norms, effort.projections, deadline)
     best = int(np.argmin(norms))
     if not math.isfinite(norms[best]):
         return Attack(math.inf, None, norms, "nothing flipped")
     perturbation = _certain(land, norms[best] * units[best], y)
-    return Attack(perturbation_norm(perturbation), perturbation, norms, KINDS[kinds[best]])
+    return Attack(perturbation_norm(perturbation), perturbation, norms, starts[best])
+
+
+def _walked(land: Landscape, rng: np.random.Generator, rays: int, deadline: float) -> tuple[Array, Array]:
+    """Where steps of fixed length against the gradient first flip the output: directions [walks, p], norms [walks].
+
+    Every length from every distance, `rays` at a time (which is what is compiled); infinite where nothing flips. Then
+    down to the boundary, for a step may have gone far beyond it.
+    """
+    walks = [(stride, away) for away in _AWAY for stride in _STRIDES]
+    units = directions(rng, land, [0] * len(walks))
+    norms = np.full(len(walks), np.inf)
+    for start in range(0, len(walks), rays):
+        if start and time.monotonic() >= deadline:
+            break
+        mine = np.minimum(np.arange(start, start + rays), len(walks) - 1)  # all have one shape
+        stride, away = np.array(walks)[mine].T
+        points, open_ = away[:, None] * units[mine], np.full(rays, True)
+        flipped = points
+        for step in range(_WALK + 1):
+            values, slopes = land.slopes(points)
+            first = open_ & ~(values > 0)
+            flipped, open_ = np.where(first[:, None], points, flipped), open_ & ~first
+            if step == _WALK or not open_.any() or time.monotonic() >= deadline:
+                break
+            points = points + stride[:, None] * unit_rows(-slopes, units[mine])
+        sizes = np.linalg.norm(flipped, axis=1)
+        found = unit_rows(flipped, units[mine])
+        above = np.where(open_ | ~(sizes > 0), np.inf, sizes)
+        units[mine], norms[mine] = found, narrowed(land, found, np.zeros(rays), above, rounds=4)
+    return units, norms
 
 
 def projected_gradient(
@@ -179,12 +229,12 @@ def _refined(
 
 
 def _projected(
-    land: Landscape, rng: np.random.Generator, units: Array, norms: Array, rounds: int
+    land: Landscape, rng: np.random.Generator, units: Array, norms: Array, rounds: int, deadline: float
 ) -> tuple[Array, Array]:
     """Step 4: descent within a ball of 97% of the present norm, for each ray until that no longer flips the output."""
     active = np.isfinite(norms)
     for _ in range(rounds):
-        if not active.any():
+        if not active.any() or time.monotonic() >= deadline:
             break
         ball = 0.97 * np.where(active, norms, 1.0)
         values, points = _descended(land, rng, ball[:, None] * units, ball, _STEPS)

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from krogh.errors import require
-from krogh.networks.compiled import Compiled, Sizes, Subject, Work
+from krogh.networks.compiled import Attacked, Compiled, Decision, Sizes, Subject, Work
 from krogh.networks.margins.attack import Attack, Effort, attack
 from krogh.networks.margins.search import Scan
 from krogh.theory.programs.theorem import Certificate
 
 EFFORTS = (Effort(12, 60, 12), Effort(6, 20, 4), Effort(3, 6, 0), Effort(3, 2, 0), Effort(2, 0, 0))
 """From thorough to quick."""
-BUDGET = 5e8
-"""Multiplications that an attack on one input may take unless it is asked for: some ten seconds."""
-PATIENCE = 4
-"""The quickest attack is made if it takes no more than so many budgets."""
-DEEPEST = 300
-"""Layers of a network that is attacked unless asked for: compiling the gradient of deeper ones takes minutes."""
+SECONDS = 10.0
+"""That the attacks on all decisions of a network take unless more is asked for."""
+RATE = 5e7
+"""Multiplications of an attack in a second, at least."""
+COMPILING = 1.0
+"""Seconds in which JAX compiles a layer with its gradient, about."""
 LARGEST = 1 << 24
 """Entries of dense parameters that are attacked at all: 128 MiB in float64, and several times that in a search."""
 
@@ -68,25 +70,18 @@ def attacks_on(subject: Subject, effort: Effort, scan: Scan = Scan(), seed: int 
         yield attack(subject.output, subject.parameters, x, y, effort=effort, scan=scan, seed=seed + place)
 
 
-@dataclass(frozen=True)
-class Attacked:
-    """An input as it is shown, its label, and the smallest perturbation found that changes it."""
-
-    input: str
-    label: int
-    upper: float
-
-
 @dataclass(frozen=True, eq=False)
 class Bounds:
     """What a certificate proves, and what attacks on some decisions of the network found.
 
-    `effort` is None, and nothing was attacked, where even the quickest attack would take too long.
+    `effort` is that of the search, None where there was none: descents alone, or nothing where even the quickest
+    attack would take longer than `seconds`.
     """
 
     certificate: Certificate
     effort: Effort | None
     attacked: tuple[Attacked, ...]
+    seconds: float
 
     @property
     def hardest(self) -> Attacked | None:
@@ -97,32 +92,54 @@ class Bounds:
     @property
     def words(self) -> str:
         """The bounds in a sentence."""
-        lower = f"at least {self.certificate.value:.6g} ({self.certificate.holds_for})"
-        if self.effort is None:
-            return f"{lower}; too large to be attacked in seconds (ask for it by --restarts)"
+        certificate = self.certificate
+        lower = f"at least {certificate.value:.6g} ({certificate.holds_for}; {certificate.proof})"
+        if not self.attacked:
+            return f"{lower}; too large to be attacked in {self.seconds:g} s (ask for it by --seconds or --restarts)"
+        tried = f"attacked on {len(self.attacked)} inputs"
         if self.hardest is None:
-            restarts = self.effort.restarts
-            return f"{lower}; no perturbation that changes an output was found in {restarts} restarts"
-        tried = f"attacked on {len(self.attacked)} inputs, smallest on {self.hardest.input}"
-        return f"{lower}, at most {self.hardest.upper:.6g} ({tried})"
+            return f"{lower}; no perturbation that changes an output was found ({tried})"
+        return f"{lower}, at most {self.hardest.upper:.6g} ({tried}, smallest on {self.hardest.input})"
 
 
-def margin_bounds(network: Compiled, restarts: int | None = None, refinements: int | None = None) -> Bounds:
-    """The certificate, and attacks on the network's own `decisions`, as thorough as asked for or as a budget allows."""
+def margin_bounds(
+    network: Compiled, restarts: int | None = None, refinements: int | None = None, seconds: float | None = None
+) -> Bounds:
+    """The certificate, and attacks on the network's own `decisions`.
+
+    These take `seconds`, ten unless given: descents by gradients where the kind of network has them, else a search that
+    is as thorough as the time allows. With `restarts` or `refinements` the search is made as asked, however long it
+    takes unless `seconds` says.
+    """
+    asked = restarts is not None or refinements is not None
+    require(seconds is None or seconds > 0, f"seconds must be positive; got seconds={seconds}")
+    budget = seconds if seconds is not None else math.inf if asked else SECONDS
     decisions = network.decisions()  # first, as there may be none
     certificate = network.certificate()
-    effort = affordable_effort(network.work, restarts, refinements)
-    attacked = []
-    for place, decision in enumerate(decisions if effort is not None else ()):
-        assert effort is not None
-        subject = network.subject(decision.inputs, decision.output)
-        (found,) = attacks_on(subject, effort, seed=place)
-        attacked.append(Attacked(decision.shown, subject.labels[0], found.radius))
-    return Bounds(certificate, effort, tuple(attacked))
+    began, attacked = time.monotonic(), []
+    effort = affordable_effort(network.work, restarts, refinements, budget / len(decisions))
+    for place, decision in enumerate(decisions):
+        left = min(began + budget, began + SECONDS if asked else math.inf) - time.monotonic()
+        share = max(0.0, left) / (len(decisions) - place)
+        found = network.descent(decision, time.monotonic() + share)
+        if effort is not None and (asked or found is None):
+            searched = _searched(network, decision, effort, place, began + budget * (place + 1) / len(decisions))
+            found = searched if found is None or searched.upper < found.upper else found
+        attacked += [] if found is None else [found]
+    return Bounds(certificate, effort, tuple(attacked), budget)
 
 
-def affordable_effort(work: Work, restarts: int | None = None, refinements: int | None = None) -> Effort | None:
-    """How thorough an attack is: as asked, or as a budget allows; None where even the quickest takes too long."""
+def _searched(network: Compiled, decision: Decision, effort: Effort, seed: int, deadline: float) -> Attacked:
+    subject = network.subject(decision.inputs, decision.output)
+    (x,), (y,) = subject.inputs, subject.labels
+    found = attack(subject.output, subject.parameters, x, y, effort=effort, seed=seed, deadline=deadline)
+    return Attacked(decision.shown, y, found.radius)
+
+
+def affordable_effort(
+    work: Work, restarts: int | None = None, refinements: int | None = None, seconds: float = SECONDS
+) -> Effort | None:
+    """How thorough a search is: as asked, or as `seconds` allow; None where even the quickest takes longer."""
     if restarts is not None or refinements is not None:
         require(
             work.entries <= LARGEST,
@@ -133,10 +150,8 @@ def affordable_effort(work: Work, restarts: int | None = None, refinements: int 
         if refinements is None:
             return asked
         return replace(asked, refinements=refinements, projections=min(refinements, asked.projections))
-    if work.entries > LARGEST or work.layers > DEEPEST:
+    if work.entries > LARGEST:
         return None
-    cost = work.entries * work.passes
-    allowed = [effort for effort in EFFORTS if cost * effort.evaluations <= BUDGET]
-    if allowed:
-        return allowed[0]
-    return EFFORTS[-1] if cost * EFFORTS[-1].evaluations <= PATIENCE * BUDGET else None
+    most = RATE * (seconds - COMPILING * work.layers)
+    allowed = [effort for effort in EFFORTS if work.entries * work.passes * effort.evaluations <= most]
+    return allowed[0] if allowed else None

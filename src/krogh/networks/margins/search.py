@@ -194,9 +194,11 @@ def narrowed(land: Landscape, units: Array, below: Array, above: Array, rounds: 
 
 
 def unit_rows(vectors: Array, otherwise: Array) -> Array:
-    """Rows with norm 1; rows of zeros are replaced by those of `otherwise`."""
-    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.where(norms > 0, vectors / np.where(norms > 0, norms, 1.0), otherwise)
+    """Rows with norm 1; rows of zeros, and those that are not finite, are replaced by those of `otherwise`."""
+    largest = np.abs(vectors).max(axis=1, keepdims=True, initial=0.0)
+    usable = np.isfinite(largest) & (largest > 0)
+    scaled = np.where(usable, vectors, 1.0) / np.where(usable, largest, 1.0)  # the squares of slopes may overflow
+    return np.where(usable, scaled / np.linalg.norm(scaled, axis=1, keepdims=True), otherwise)
 
 
 @lru_cache(maxsize=32)

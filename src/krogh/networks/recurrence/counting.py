@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from krogh.models.elman import ElmanRnn
 from krogh.networks.handmade import Construction, Oracle, construction
+from krogh.tasks.bit_strings import all_strings
+from krogh.tasks.letters import LetterCount
 from krogh.tasks.token_sequences import BIAS, REST
-from krogh.tasks.token_sums import LetterCount
 
 Array = NDArray[np.float64]
 MOST_LISTED = 12
@@ -46,7 +47,7 @@ class Counter(Oracle):
     def cases(self, seed: int) -> Iterator[tuple[Array, Array]]:
         """Inputs [strings, L, 4] in float64, and the counts before positions 3..L over the scale."""
         if self.exhaustive:
-            bits = (np.arange(2**self.letters)[:, None] >> np.arange(self.letters)) & 1
+            bits = all_strings(self.letters).astype(np.int64)
         else:
             bits = np.random.default_rng(seed).integers(0, 2, (RANDOM, self.letters))
         strings = ["".join("ba"[bit] for bit in row) for row in bits.tolist()]

@@ -28,6 +28,7 @@ from krogh.networks.handmade import Checked, Handmade, Oracle, handmade, sizes_o
 from krogh.programs.automata.automaton import Automaton
 from krogh.programs.automata.library import known_language
 from krogh.programs.automata.regex import from_regex
+from krogh.tasks.bit_strings import all_strings
 from krogh.tasks.token_sequences import REST
 
 Floats = NDArray[np.float64]
@@ -66,7 +67,7 @@ class Membership(Oracle):
 
     def cases(self, seed: int) -> Iterator[tuple[Any, Any]]:
         if self.exhaustive:
-            words = (np.arange(2**self.n)[:, None] >> np.arange(self.n)) & 1
+            words = all_strings(self.n).astype(np.int64)
         else:  # half of them sparse, so that a single 1 occurs
             rng = np.random.default_rng(seed)
             density = np.where(np.arange(RANDOM_WORDS) % 2, 0.5, 1.5 / self.n)

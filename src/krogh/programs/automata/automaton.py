@@ -17,6 +17,8 @@ from jaxtyping import Bool, Int, Int32
 
 from krogh.errors import KroghError, require, require_integer
 
+MOST_SHOWN = 64
+"""Symbols of an alphabet in a message."""
 PADDING = -1
 """What stands in a batch of words where a word has ended."""
 
@@ -46,7 +48,7 @@ class Automaton:
         )
         states = tuple(self.states) or tuple(map(str, range(len(table))))
         require(len(states) == len(table), f"{len(table)} states need {len(table)} names; got {len(states)}")
-        require(len(set(states)) == len(states), f"names of states must differ; got {list(states)}")
+        require(len(set(states)) == len(states), f"names of states must differ; got {list(states[:MOST_SHOWN])}")
         wrong = np.argwhere((table < 0) | (table >= len(table)))
         for q, a in wrong[:1]:
             raise KroghError(
@@ -203,17 +205,26 @@ def sample_word(automaton: Automaton, length: int, label: bool, seed: int = 0) -
 
 
 def listed(alphabet: Sequence[str]) -> str:
-    """An alphabet for a message: as one word where symbols are single characters."""
-    single = all(len(symbol) == 1 for symbol in alphabet)
-    return repr("".join(alphabet)) if single else ", ".join(map(repr, alphabet))
+    """An alphabet for a message: as one word where symbols are single characters; the beginning of a long one."""
+    shown, rest = alphabet[:MOST_SHOWN], len(alphabet) - MOST_SHOWN
+    single = all(len(symbol) == 1 for symbol in shown)
+    more = f" and {rest:,} more" if rest > 0 else ""
+    return (repr("".join(shown)) if single else ", ".join(map(repr, shown))) + more
+
+
+def named_symbols(alphabet: Sequence[str]) -> str:
+    """An alphabet for a sentence, symbol by symbol; the beginning of a long one."""
+    shown = [symbol if symbol.isprintable() and symbol.strip() else repr(symbol) for symbol in alphabet[:MOST_SHOWN]]
+    return ", ".join([*shown, *(["…"] if len(alphabet) > MOST_SHOWN else [])])
 
 
 def check_alphabet(alphabet: Iterable[str]) -> tuple[str, ...]:
     """The symbols of an alphabet, refused where they are none, empty or repeated."""
     symbols = tuple(alphabet)
     require(symbols, "an alphabet has at least one symbol; got none (try alphabet='01')")
+    seen: set[str] = set()
     for symbol in symbols:
         require(isinstance(symbol, str) and symbol, f"symbols are texts that are not empty; got {symbol!r}")
-    repeated = next((symbol for place, symbol in enumerate(symbols) if symbol in symbols[:place]), None)
-    require(repeated is None, f"the symbols of an alphabet differ; {repeated!r} is twice in {listed(symbols)}")
+        require(symbol not in seen, f"the symbols of an alphabet differ; {symbol!r} is twice in {listed(symbols)}")
+        seen.add(symbol)
     return symbols

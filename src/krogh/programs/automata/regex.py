@@ -14,7 +14,8 @@ that can end a word,
     after reading a symbol, the positions just read are S;  the ones that may come next are ∪_{p in S} follow[p],
 
 and the word read so far is accepted where S meets last. A state of the automaton is what may come next together with
-whether to accept, so that many equal states are never told apart. Sets of positions are the bits of integers.
+whether to accept, so that many equal states are never told apart. Sets of positions are the bits of integers. Symbols
+that are in the same classes of the pattern lead to the same states: one stands for all of them while it is built.
 """
 
 from __future__ import annotations
@@ -28,17 +29,12 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 
 from krogh.errors import KroghError, require
+from krogh.programs import budgets
 from krogh.programs.automata.automaton import Automaton, check_alphabet, listed
 from krogh.programs.automata.languages import minimise
 
-MOST_POSITIONS = 2_048
-"""Characters and classes of a pattern, repetitions written out."""
-
-MOST_STATES = 20_000
-"""States before minimisation: a pattern of n positions may need 2^n."""
-
-DEEPEST = 50
-"""How many groups may stand in one another."""
+LONGEST_SHOWN = 200
+"""Characters of a pattern in a message."""
 
 LONGEST_NUMBER = 24
 """Characters of a repetition: {m,n} with numbers of ten digits."""
@@ -108,9 +104,10 @@ class Repeat:
 Node = Symbols | Sequence | Choice | Repeat
 
 
-def parse_regex(pattern: str) -> Node:
-    """The tree of a pattern; errors name the column."""
-    return _Parser(pattern).whole()
+def parse_regex(pattern: str, alphabet: tuple[str, ...] | None = None) -> Node:
+    """The tree of a pattern; errors name the column. Ranges list the characters of an `alphabet` that is given."""
+    budgets.PATTERN.check(len(pattern), "the regular expression")
+    return _Parser(pattern, alphabet).whole()
 
 
 def refuse(pattern: str, column: int, problem: str) -> KroghError:
@@ -120,14 +117,17 @@ def refuse(pattern: str, column: int, problem: str) -> KroghError:
 
 def quoted(pattern: str) -> str:
     """A pattern for a message: as it was given, so that columns can be counted, unless it cannot be shown."""
-    return f"'{pattern}'" if pattern.isprintable() else repr(pattern)
+    shown = pattern if len(pattern) <= LONGEST_SHOWN else pattern[: LONGEST_SHOWN - 1] + "…"
+    return f"'{shown}'" if shown.isprintable() else repr(shown)
 
 
 class _Parser:
     """Recursive descent; `at` is the place of the next character, counted from 0."""
 
-    def __init__(self, pattern: str):
-        self.pattern, self.at, self.depth = pattern, 0, 0
+    def __init__(self, pattern: str, alphabet: tuple[str, ...] | None):
+        self.pattern, self.alphabet, self.at, self.depth = pattern, alphabet, 0, 0
+        self.ranges: dict[tuple[int, int], frozenset[str]] = {}
+        self.mentioned = 0
 
     def whole(self) -> Node:
         if self.pattern.startswith("^"):
@@ -224,8 +224,8 @@ class _Parser:
         if self.next() == "?":
             self.extension(begun)
         self.depth += 1
-        if self.depth > DEEPEST:
-            self.fail(begun, f"groups stand in one another at most {DEEPEST} deep")
+        if self.depth > budgets.GROUPS.most:
+            self.fail(begun, f"groups stand in one another at most {budgets.GROUPS.most} deep")
         tree = self.choice()
         self.depth -= 1
         if self.next() != ")":
@@ -314,7 +314,18 @@ class _Parser:
         least, most = ord(min(low)), ord(min(high))
         if most < least:
             self.fail(place, f"the range {min(low)}-{min(high)} runs backwards")
-        return frozenset(map(chr, range(least, most + 1))), False
+        return self.between(least, most), False
+
+    def between(self, least: int, most: int) -> frozenset[str]:
+        """The characters of a range; one set for all places that have it."""
+        if (least, most) not in self.ranges:
+            if self.alphabet is None:
+                self.mentioned += most + 1 - least
+                who = f"regular expression {quoted(self.pattern)}"
+                budgets.SYMBOLS.check(self.mentioned, who, "list fewer, or give the alphabet that words are made of")
+            symbols = map(chr, range(least, most + 1)) if self.alphabet is None else self.alphabet
+            self.ranges[least, most] = frozenset(symbol for symbol in symbols if least <= ord(symbol) <= most)
+        return self.ranges[least, most]
 
     def one_character(self) -> tuple[frozenset[str], bool]:
         if self.next() == "\\":
@@ -328,21 +339,24 @@ def from_regex(pattern: str, alphabet: Iterable[str] | None = None, name: str | 
 
     Without an `alphabet`, it is the characters that the pattern mentions; "." and "[^…]" range over the alphabet.
     """
-    tree = parse_regex(pattern)
-    symbols = _symbols(pattern, tree, alphabet)
+    given = None if alphabet is None else _given(alphabet)
+    tree = parse_regex(pattern, given)
+    symbols = _mentioned(pattern, tree) if given is None else given
     for leaf in _leaves(tree):  # also those that are repeated no time
         _matched(pattern, leaf, symbols)
-    positions = _count(tree)
-    require(
-        positions <= MOST_POSITIONS,
-        f"regular expression {quoted(pattern)} has {positions:,} characters and classes with its repetitions written "
-        f"out; at most {MOST_POSITIONS:,} are compiled",
-    )
+    who = f"regular expression {quoted(pattern)}"
+    budgets.POSITIONS.check(_count(tree), who, "its repetitions are written out")
     parts = _Positions(pattern, symbols)
     whole = parts.build(tree)
-    table, accepting = _subsets(pattern, symbols, parts, whole)
-    named = pattern if name is None else name
-    return minimise(Automaton(named, symbols, np.array(table, np.int32), 0, tuple(accepting)))
+    matching = _matching(symbols, parts)
+    kinds = list(dict.fromkeys(matching))  # symbols of a kind lead to the same states
+    table, accepting = _subsets(who, kinds, parts, whole)
+    first = tuple(symbols[matching.index(kind)] for kind in kinds)
+    least = minimise(Automaton(pattern, first, np.array(table, np.int32), 0, tuple(accepting)))
+    budgets.PAIRS.check(least.size * len(symbols), who, "take a smaller alphabet")
+    place = {kind: number for number, kind in enumerate(kinds)}
+    transitions = least.transitions[:, [place[kind] for kind in matching]]
+    return Automaton(pattern if name is None else name, symbols, transitions, least.start, least.accepting)
 
 
 class _Part(NamedTuple):
@@ -406,42 +420,50 @@ class _Positions:
         return whole
 
 
-def _subsets(
-    pattern: str, alphabet: tuple[str, ...], parts: _Positions, whole: _Part
-) -> tuple[list[list[int]], list[int]]:
+def _matching(alphabet: tuple[str, ...], parts: _Positions) -> list[int]:
+    """The positions that match each symbol, as bits."""
+    found = dict.fromkeys(alphabet, 0)
+    for position, matched in enumerate(parts.symbols_of):
+        for symbol in matched:
+            found[symbol] |= 1 << position
+    return list(found.values())
+
+
+def _subsets(who: str, kinds: list[int], parts: _Positions, whole: _Part) -> tuple[list[list[int]], list[int]]:
     """The rows of the automaton, state 0 being the start, and its accepting states."""
-    matching = [
-        _union(1 << place for place, matched in enumerate(parts.symbols_of) if symbol in matched) for symbol in alphabet
-    ]
     states = [(whole.first, whole.nullable)]
     number = {states[0]: 0}
     rows: list[list[int]] = []
+    unions = 0
     for expected, _ in states:  # the list grows while it is read
         row = []
-        for matches in matching:
+        for matches in kinds:
             read = expected & matches
             state = (_union(parts.follow[position] for position in _members(read)), read & whole.last != 0)
             if state not in number:
                 number[state] = len(states)
                 states.append(state)
             row.append(number[state])
+            unions += 1 + read.bit_count()
         rows.append(row)
-        require(
-            len(states) <= MOST_STATES,
-            f"regular expression {quoted(pattern)} needs more than {MOST_STATES:,} states before minimisation; that is "
-            "more than automata are built for",
-        )
+        for amount, budget in ((len(states), budgets.SUBSETS), (unions, budgets.UNIONS)):
+            if amount > budget.most:
+                raise budget.error(f"more than {budget.most:,}", who, ", while its automaton is built")
     return rows, [place for place, (_, accepts) in enumerate(states) if accepts]
 
 
-def _symbols(pattern: str, tree: Node, alphabet: Iterable[str] | None) -> tuple[str, ...]:
-    """The alphabet, given or read off the pattern."""
-    if alphabet is not None:
-        symbols = check_alphabet(alphabet)
-        long = next((symbol for symbol in symbols if len(symbol) > 1), None)
-        require(long is None, f"the symbols of a regular expression are single characters; got {long!r}")
-        return symbols
-    mentioned = frozenset[str]().union(*(leaf.listed for leaf in _leaves(tree)))
+def _given(alphabet: Iterable[str]) -> tuple[str, ...]:
+    """The alphabet that was given."""
+    symbols = check_alphabet(alphabet)
+    long = next((symbol for symbol in symbols if len(symbol) > 1), None)
+    require(long is None, f"the symbols of a regular expression are single characters; got {long!r}")
+    budgets.SYMBOLS.check(len(symbols), "the regular expression")
+    return symbols
+
+
+def _mentioned(pattern: str, tree: Node) -> tuple[str, ...]:
+    """The alphabet read off the pattern."""
+    mentioned = frozenset[str]().union(*{leaf.listed for leaf in _leaves(tree)})
     if not mentioned:
         raise KroghError(
             f"regular expression {quoted(pattern)} mentions no symbol; give an alphabet, as in alphabet='01'"

@@ -10,6 +10,15 @@ whatever the length; only they are rounded. The words that are rejected are thos
 
 A state is *live* if acceptance can be reached from it, and dead if not. A language is infinite exactly if it has a
 word of a length from n to 2n - 1, where n is the number of states.
+
+A file of languages (.txt or .list) has one on each line, and none twice:
+
+    # a comment begins with # and a blank; empty lines are passed over
+    tomita-3          a name of the library: tomita-1 to tomita-7, parity, brackets-K
+    (00)*(11)*        a regular expression, of which the whole word is matched
+    even.yaml         a file with an automaton (.yaml or .yml)
+
+What is said here behind the languages does not belong into the file: in a pattern a blank is a symbol.
 """
 
 from __future__ import annotations

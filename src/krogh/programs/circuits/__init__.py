@@ -3,7 +3,8 @@
 circuit.py       `Circuit`, gates in any acyclic arrangement; `evaluate` and `truth_table` say what it computes
 layers.py        `LayeredCircuit`, gates in layers that read the layer before; `layered` makes one of any circuit
 generators.py    `CircuitBuilder`; parity, addition, comparison, majority, multiplication; a ladder; random ones
-files.py         `load_circuit` and `save_circuit` by suffix: a readable text, and AIGER, ASCII and binary (aiger.py)
+sequential.py    `Sequential`, gates with latches, and the circuit that it is when unrolled in time
+files.py         `load_circuit` and `save_circuit` by suffix: a readable text, AIGER (aiger.py) and BLIF (blif.py)
 """
 
 from krogh.programs.circuits.circuit import FALSE, TRUE, Circuit, Gate, all_inputs, evaluate, truth_table

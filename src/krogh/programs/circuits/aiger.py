@@ -2,26 +2,30 @@
 
     aag M I L O A       largest variable, inputs, latches, outputs, AND gates; "aig" begins a binary file
     2                   I lines (ASCII only): the literal 2v of an input's variable v
+    8 6 1               L lines: a latch's literal (ASCII only), what it holds next, and its first value: 0 unless
+                        given, 1, or its own literal where it has none
     7                   O lines: literals, 2v for a variable, 2v+1 for its negation, 0 and 1 for false and true
     6 2 5               A lines (ASCII only): the gate 6 = 2 AND 5; in a binary file two differences of literals a gate
-    i0 name             names of inputs (i) and outputs (o) by their places
+    i0 name             names of inputs (i), latches (l) and outputs (o) by their places
     c                   comments follow
 
-Variables are numbered 1..I for inputs and I+1.. for AND gates, each after what it reads; an ASCII file may number them
-otherwise. A negated edge becomes a NOT gate, which all readers of the negation share; and in the other direction NOT
-and ID gates become edges, and an OR is the negated AND of negations. Only combinational circuits are read: files with
-latches, or with the properties of version 1.9 (header fields B, C, J, F), are refused. Errors name line and column, or
-the byte of a binary file.
+Variables are numbered 1..I for inputs, then for latches and for AND gates, each after what it reads; an ASCII file may
+number them otherwise. A negated edge becomes a NOT gate, which all readers of the negation share; and in the other
+direction NOT and ID gates become edges, and an OR is the negated AND of negations. A file with latches is a
+`Sequential`, which is unrolled in time; one with the properties of version 1.9 (header fields B, C, J, F) is refused.
+Errors name line and column, or the byte of a binary file.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 import numpy as np
 
 from krogh.errors import KroghError, require
+from krogh.programs.budgets import CIRCUIT
 from krogh.programs.circuits.circuit import (
     CONSTANTS,
     FALSE,
@@ -34,44 +38,47 @@ from krogh.programs.circuits.circuit import (
     name_of_source,
     topological_order,
 )
+from krogh.programs.circuits.sequential import Sequential, settled
 
 FIELDS = ("M", "I", "L", "O", "A", "B", "C", "J", "F")
 LARGEST_NUMBER = 2**31 - 2
-MOST_UNLISTED = 1 << 24
-"""Inputs of a binary file, which does not list them."""
 LONGEST_NUMBER = 8
 """Bytes of a number in a binary file: 56 bits, more than any literal needs."""
 FORMATS = {b"aag": "ASCII AIGER (.aag)", b"aig": "binary AIGER (.aig)"}
 
 
-def parse_aag(text: str | bytes, source: str = "<aag>", dangling: str = "refuse") -> Circuit:
+def parse_aag(text: str | bytes, source: str = "<aag>", dangling: str = "refuse", steps: int | None = None) -> Circuit:
     """The circuit of an ASCII AIGER text; `source` is how errors call it, and the circuit is named after it.
 
-    Gates that no output depends on are refused, or dropped or kept as `dangling` says.
+    Gates that no output depends on are refused, or dropped or kept as `dangling` says. A file with latches is unrolled
+    for so many `steps`.
     """
     reader = _Reader(text.encode() if isinstance(text, str) else text, source)
     header = _header(reader, b"aag")
-    return _finished(reader, header, _ascii_graph(reader, header), dangling)
+    return settled(_finished(reader, header, _ascii_graph(reader, header), dangling), steps, dangling, source)
 
 
-def parse_aig(content: bytes, source: str = "<aig>", dangling: str = "refuse") -> Circuit:
-    """The circuit of a binary AIGER file's bytes; `source` and `dangling` as for `parse_aag`."""
+def parse_aig(content: bytes, source: str = "<aig>", dangling: str = "refuse", steps: int | None = None) -> Circuit:
+    """The circuit of a binary AIGER file's bytes; all else as for `parse_aag`."""
     reader = _Reader(content, source)
     header = _header(reader, b"aig")
-    outputs = _output_literals(reader, header)
+    nexts = _latch_literals(reader, header)
+    outputs = [*_output_literals(reader, header), *nexts]
     ands = _decoded(reader, header)
-    return _finished(reader, header, AndGraph(header.inputs, ands, np.array(outputs, np.int64)), dangling)
+    graph = AndGraph(header.sources, ands, np.array(outputs, np.int64))
+    return settled(_finished(reader, header, graph, dangling), steps, dangling, source)
 
 
-def read_aiger(path: str | Path, dangling: str = "refuse") -> Circuit:
+def read_aiger(path: str | Path, dangling: str = "refuse", steps: int | None = None) -> Circuit:
     """The circuit of an AIGER file, ASCII or binary as its first word says."""
     file = Path(path)
     require(file.is_file(), f"no file {str(path)!r} with a circuit")
     try:
+        CIRCUIT["bytes"].check(file.stat().st_size, str(path))
         content = file.read_bytes()
     except OSError as error:
         raise KroghError(f"{str(path)!r} cannot be read: {error.strerror}") from None
-    return (parse_aig if content.startswith(b"aig") else parse_aag)(content, str(path), dangling)
+    return (parse_aig if content.startswith(b"aig") else parse_aag)(content, str(path), dangling, steps)
 
 
 def write_aag(circuit: Circuit) -> str:
@@ -101,14 +108,20 @@ class Header(NamedTuple):
 
     variables: int
     inputs: int
+    latches: int
     outputs: int
     ands: int
+
+    @property
+    def sources(self) -> int:
+        """What gates read and no gate defines: inputs, then latches."""
+        return self.inputs + self.latches
 
 
 class _Reader:
     """A file read line by line. `line` counts from 1, and `text` is the line that was read last.
 
-    `line_of` says on which line of an ASCII file a literal is defined.
+    `line_of` says on which line of an ASCII file a literal is defined, `resets` what latches begin with.
     """
 
     def __init__(self, content: bytes, source: str):
@@ -116,6 +129,7 @@ class _Reader:
         self.position, self.line = 0, 0
         self.text = b""
         self.line_of: dict[int, int] = {}
+        self.resets: list[int | None] = []
 
     def fail(self, column: int, message: str) -> NoReturn:
         raise KroghError(f"{self.source}, line {self.line}, column {column}: {message}")
@@ -183,12 +197,6 @@ def _header(reader: _Reader, expected: bytes) -> Header:
         )
     numbers = [reader.number(word, place, "the header") for place, word in enumerate(words[1:], start=1)]
     field = dict(zip(FIELDS, numbers, strict=False))
-    if field["L"]:
-        reader.fail_at_word(
-            3,
-            f"the circuit is sequential: it has latches (L={field['L']}), and only combinational circuits are read "
-            "(unroll it over time first, or make the latches inputs and outputs)",
-        )
     for place, letter in enumerate(FIELDS[5:], start=6):
         if field.get(letter):
             reader.fail_at_word(
@@ -196,23 +204,28 @@ def _header(reader: _Reader, expected: bytes) -> Header:
                 f"{letter}={field[letter]}: bad states, constraints, justice and fairness (B C J F) are properties for "
                 "model checking; only outputs (O) are read",
             )
-    defined = field["I"] + field["A"]
+    defined = field["I"] + field["L"] + field["A"]
     exact = expected == b"aig" and field["M"] != defined
     if exact or field["M"] < defined:
         relation = "equal" if expected == b"aig" else "be at least"
         reader.fail_at_word(1, f"M must {relation} I + L + A = {defined}; got M={field['M']}")
-    if expected == b"aig" and field["I"] > MOST_UNLISTED:  # a line of such a file could ask for any amount of memory
-        reader.fail_at_word(2, f"a binary file may have {MOST_UNLISTED:,} inputs; got I={field['I']}")
+    for letter, kind in (("I", "inputs"), ("L", "latches"), ("O", "outputs"), ("A", "gates")):
+        if field[letter] > CIRCUIT[kind].most:  # before a line of such a file asks for any amount of memory
+            allowed = f"a circuit may have {CIRCUIT[kind].most:,} {kind}"
+            reader.fail_at_word(FIELDS.index(letter) + 1, f"{allowed}; got {letter}={field[letter]}")
     if not field["O"]:
         reader.fail_at_word(4, "the circuit has no outputs (O=0)")
-    return Header(field["M"], field["I"], field["O"], field["A"])
+    return Header(field["M"], field["I"], field["L"], field["O"], field["A"])
 
 
 def _symbols(reader: _Reader, header: Header) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of inputs and of outputs, each () where none are given; a name that was there before gets a number."""
+    """Names of inputs and of outputs, those of latches after both; a name that was there before gets a number.
+
+    () where none are given and there are no latches.
+    """
     reader.line = reader.content.count(b"\n", 0, reader.position)
-    given: dict[str, dict[int, str]] = {"i": {}, "o": {}}
-    sizes = {"i": (header.inputs, "input"), "o": (header.outputs, "output")}
+    given: dict[str, dict[int, str]] = {"i": {}, "l": {}, "o": {}}
+    sizes = {"i": (header.inputs, "input"), "l": (header.latches, "latch"), "o": (header.outputs, "output")}
     while not reader.ended:
         line = reader.next_line("a symbol")
         if line == b"c":  # comments to the end
@@ -229,8 +242,17 @@ def _symbols(reader: _Reader, header: Header) -> tuple[tuple[str, ...], tuple[st
             reader.fail(2, f"the circuit has {counted(size, noun)}, numbered from 0; got {_shown(line)}")
         if number in given[kind]:
             reader.fail(1, f"{kind}{number} has a name already: {given[kind][number]!r}")
+        if len(name) > CIRCUIT["characters in a name"].most:
+            reader.fail(1, f"a name may have {CIRCUIT['characters of a name'].most:,} characters; got {len(name):,}")
         given[kind][number] = name
-    return _all_names(given["i"], header.inputs, "x"), _all_names(given["o"], header.outputs, "y")
+    if not header.latches:
+        return _all_names(given["i"], header.inputs, "x"), _all_names(given["o"], header.outputs, "y")
+    names = []
+    for kind, letter, count in (("i", "x", header.inputs), ("o", "y", header.outputs)):
+        own = {place: given[kind].get(place, f"{letter}{place}") for place in range(count)}
+        own |= {count + place: given["l"].get(place, f"l{place}") for place in range(header.latches)}
+        names.append(_all_names(own, count + header.latches, letter))
+    return names[0], names[1]
 
 
 def _all_names(given: dict[int, str], count: int, letter: str) -> tuple[str, ...]:
@@ -341,6 +363,29 @@ def encode_numbers(numbers: np.ndarray) -> bytes:
     return np.stack(columns, axis=1)[np.stack(used, axis=1)].tobytes() if columns else b""
 
 
+def _latch_literals(reader: _Reader, header: Header, define: Callable[[int], None] | None = None) -> list[int]:
+    """What latches hold next; `define` takes their own literals where a file lists them. Keeps their first values."""
+    nexts = []
+    for place in range(header.latches):
+        expected = f"latch {place}, '{'' if define is None else 'latch '}next', and what it begins with"
+        words = reader.next_line(expected).split()
+        least = 1 if define is None else 2
+        if not least <= len(words) <= least + 1:
+            reader.fail_at_word(min(least, len(words)), f"expected {expected}; got {_shown(reader.text)}")
+        numbers = [reader.number(word, at, expected) for at, word in enumerate(words)]
+        own = 2 * (header.inputs + place + 1)
+        if define is not None:
+            own = numbers.pop(0)
+            define(own)
+        reader.check_literal(numbers[0], header, least - 1)
+        reset = numbers[1] if len(numbers) > 1 else 0
+        if reset not in (0, 1, own):
+            reader.fail_at_word(least, f"a latch begins with 0, 1, or not initialised with itself ({own}); got {reset}")
+        reader.resets.append(None if reset == own else reset)
+        nexts.append(numbers[0])
+    return nexts
+
+
 def _output_literals(reader: _Reader, header: Header) -> list[int]:
     outputs: list[int] = []
     for place in range(header.outputs):
@@ -364,6 +409,8 @@ def _ascii_graph(reader: _Reader, header: Header) -> AndGraph:
     for place in range(header.inputs):
         (literal,) = reader.numbers(f"the literal of input {place}", 1)
         define(literal, "an input")
+    first_latch = reader.line + 1
+    nexts = _latch_literals(reader, header, lambda literal: define(literal, "a latch"))
     first_output = reader.line + 1
     outputs = _output_literals(reader, header)
     read = []
@@ -375,23 +422,26 @@ def _ascii_graph(reader: _Reader, header: Header) -> AndGraph:
         read.append((one, other))
 
     defined = np.array(list(line_of), np.int64) // 2
-    pairs, finals = np.array(read, np.int64).reshape(-1, 2), np.array(outputs, np.int64)
+    pairs, finals = np.array(read, np.int64).reshape(-1, 2), np.array(outputs + nexts, np.int64)
     first_gate = reader.line + 1 - header.ands
     for literals, start, word in (
-        (finals, first_output, 0),
+        (finals[: len(outputs)], first_output, 0),
+        (finals[len(outputs) :], first_latch, 1),
         (pairs[:, 0], first_gate, 1),
         (pairs[:, 1], first_gate, 2),
     ):
         for place in np.flatnonzero((literals > 1) & ~np.isin(literals >> 1, defined))[:1]:
             reader.go_back(start + int(place))
-            reader.fail_at_word(word, f"no input or gate defines the literal {literals[place]} (or its negation)")
+            reader.fail_at_word(
+                word, f"no input, latch or gate defines the literal {literals[place]} (or its negation)"
+            )
     known = np.concatenate([[0], defined])
     rank = np.argsort(known)  # variables may be numbered with gaps, however large
 
     def renumbered(literals: np.ndarray) -> np.ndarray:
         return 2 * rank[np.searchsorted(known, literals >> 1, sorter=rank)] + (literals & 1)
 
-    return _in_order(reader, header.inputs, renumbered(pairs), renumbered(finals), 2 * defined[header.inputs :])
+    return _in_order(reader, header.sources, renumbered(pairs), renumbered(finals), 2 * defined[header.sources :])
 
 
 def _in_order(reader: _Reader, inputs: int, pairs: np.ndarray, finals: np.ndarray, left: np.ndarray) -> AndGraph:
@@ -426,7 +476,7 @@ def _decoded(reader: _Reader, header: Header) -> np.ndarray:
     used = int(ends[-1]) + 1
     parts = (octets[:used] & 127).astype(np.int64) << (7 * (np.arange(used) - np.repeat(begins, lengths)))
     first, second = np.add.reduceat(parts, begins).reshape(-1, 2).T
-    left = 2 * (header.inputs + 1 + np.arange(header.ands))
+    left = 2 * (header.sources + 1 + np.arange(header.ands))
     right = np.stack([left - first, left - first - second], axis=1)
     for gate in np.flatnonzero((first < 1) | (right[:, 1] < 0))[:1]:
         reader.fail_at_byte(
@@ -438,12 +488,12 @@ def _decoded(reader: _Reader, header: Header) -> np.ndarray:
     return right
 
 
-def _finished(reader: _Reader, header: Header, graph: AndGraph, dangling: str) -> Circuit:
+def _finished(reader: _Reader, header: Header, graph: AndGraph, dangling: str) -> Circuit | Sequential:
     names = _symbols(reader, header)
     found = _circuit_of(graph, name_of_source(reader.source), *names)
     if dangling == "refuse" and len(found.dangling):
         _refuse_dangling(reader, graph, found)
-    return found.settled(dangling)
+    return Sequential(found, tuple(reader.resets)) if header.latches else found
 
 
 def _refuse_dangling(reader: _Reader, graph: AndGraph, found: Circuit) -> NoReturn:
@@ -456,7 +506,7 @@ def _refuse_dangling(reader: _Reader, graph: AndGraph, found: Circuit) -> NoRetu
     listed = ", ".join(map(str, literals[:5])) + (", …" if len(literals) > 5 else "")
     raise KroghError(
         f"{reader.source}{line}: {counted(len(literals), 'dangling gate')} that no output depends on: literal {listed} "
-        "(pass dangling='drop' or 'keep' to go on)"
+        "(leave them out: dangling='drop', or --dangling drop)"
     )
 
 

@@ -1,4 +1,10 @@
-"""Circuits from files and into files: AIGER by the suffixes .aag and .aig, a readable text by .circuit, .ckt and .txt.
+"""Circuits from files and into files, by suffix.
+
+    .aag, .aig                AIGER, ASCII and binary (aiger.py)             latches: unrolled for `steps`
+    .blif                     BLIF, tables of gates (blif.py)                latches: unrolled for `steps`
+    .circuit, .ckt, .txt      a readable text, below                         no latches
+
+What is too large is refused before it is read (`krogh.programs.budgets`).
 
 The text has one gate to a line:
 
@@ -26,7 +32,9 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 
 from krogh.errors import KroghError, require, unknown
+from krogh.programs.budgets import CIRCUIT
 from krogh.programs.circuits.aiger import read_aiger, write_aag, write_aig
+from krogh.programs.circuits.blif import parse_blif, write_blif
 from krogh.programs.circuits.circuit import (
     FALSE,
     TRUE,
@@ -37,6 +45,7 @@ from krogh.programs.circuits.circuit import (
     name_of_source,
     topological_order,
 )
+from krogh.programs.circuits.sequential import settled
 from krogh.programs.reading import read_text
 
 CONSTANT = {"FALSE": FALSE, "TRUE": TRUE}
@@ -46,17 +55,27 @@ PLAIN = re.compile(r"""[^\s="#]+""")
 ESCAPED = re.compile(r"\\(.)")
 LINE_LENGTH = 100
 AIGER = (".aag", ".aig")
+BLIF = (".blif",)
 TEXT = (".circuit", ".ckt", ".txt")
 MOST_COMPARED = 2000
 """Among more names than this the nearest one is not looked for."""
 
 
-def load_circuit(path: str | Path, dangling: str = "refuse") -> Circuit:
-    """The circuit of a file; gates that no output depends on are refused, dropped or kept as `dangling` says."""
+def load_circuit(path: str | Path, dangling: str = "refuse", steps: int | None = None) -> Circuit:
+    """The circuit of a file; gates that no output depends on are refused, dropped or kept as `dangling` says.
+
+    A sequential circuit is unrolled for so many `steps`: its inputs and outputs are a@0, b@0, a@1, …
+    """
     file = _known(path)
-    if file.suffix.lower() in AIGER:
-        return read_aiger(file, dangling)
-    return parse_circuit(read_text(file, "a circuit"), str(path), dangling)
+    suffix = file.suffix.lower()
+    if suffix in AIGER:
+        return read_aiger(file, dangling, steps)
+    if file.is_file():
+        CIRCUIT["bytes"].check(file.stat().st_size, str(path))
+    text = read_text(file, "a circuit")
+    if suffix in BLIF:
+        return parse_blif(text, str(path), dangling, steps)
+    return settled(parse_circuit(text, str(path), dangling), steps, dangling, str(path))
 
 
 def save_circuit(circuit: Circuit, path: str | Path) -> Path:
@@ -66,7 +85,8 @@ def save_circuit(circuit: Circuit, path: str | Path) -> Path:
     if suffix == ".aig":
         content = write_aig(circuit)
     else:
-        content = (write_aag if suffix == ".aag" else write_circuit)(circuit).encode()
+        writers = {".aag": write_aag, ".blif": write_blif}
+        content = writers.get(suffix, write_circuit)(circuit).encode()
     try:
         file.write_bytes(content)
     except OSError as error:
@@ -193,6 +213,9 @@ class _Parser:
             self.fail_at(token, "'=' stands between the name of a gate and its kind, or in an output's name=signal")
         if token.constant is not None:
             self.fail_at(token, f"{token.word} is a constant; put the name in double quotes, or take another")
+        if len(token.word) > CIRCUIT["characters in a name"].most:
+            most = CIRCUIT["characters in a name"].most
+            self.fail_at(token, f"a name may have {most:,} characters; got {len(token.word):,}")
         if token.word in self.places:
             self.fail_at(token, f"{token.word!r} is defined twice; first on line {self.places[token.word].line}")
         self.places[token.word] = token
@@ -247,6 +270,9 @@ class _Parser:
         if not self.outputs:
             raise KroghError(f"{self.source}: no outputs; add a line such as 'outputs {self._some_signal()}'")
         m = len(self.inputs)
+        counts = {"inputs": m, "outputs": len(self.outputs), "gates": len(self.gates)}
+        for kind, count in counts.items():
+            CIRCUIT[kind].check(count, self.source)
         nodes = {token.word: place for place, token in enumerate(self.inputs)}
         nodes |= {gate.target.word: m + place for place, gate in enumerate(self.gates)}
         parents = []
@@ -267,7 +293,7 @@ class _Parser:
         )
         if dangling == "refuse" and len(found.dangling):
             first = self.places[found.node_name(found.inputs + int(found.dangling[0]))]
-            hint = "(connect them, or pass dangling='drop' or 'keep')"
+            hint = "(connect them, or leave them out: dangling='drop', or --dangling drop)"
             self.fail_at(first, f"{found.dangling_sentence()} {hint}")
         return found.settled(dangling)
 
@@ -317,9 +343,9 @@ def _wrapped(keyword: str, words: Iterator[str]) -> list[str]:
 
 def _known(path: str | Path) -> Path:
     file = Path(path)
-    known = ", ".join((*AIGER, *TEXT))
+    known = (*AIGER, *BLIF, *TEXT)
     require(
-        file.suffix.lower() in (*AIGER, *TEXT),
-        f"circuits are kept in files whose names end with {known}; got {str(path)!r}",
+        file.suffix.lower() in known,
+        f"circuits are kept in files whose names end with {', '.join(known)}; got {str(path)!r}",
     )
     return file

@@ -8,7 +8,6 @@ a0..a{n-1} and b0..b{n-1}, the least significant first, and so are the outputs.
 from __future__ import annotations
 
 import itertools
-from collections import deque
 from collections.abc import Sequence
 
 import numpy as np
@@ -185,8 +184,7 @@ def random_circuit(m: int, r: int, q: int, seed: int) -> LayeredCircuit:
     for _ in range(MOST_DRAWS):
         layers = tuple(_random_layer(random, before, size) for before, size in itertools.pairwise(sizes))
         drawn = LayeredCircuit(f"random-{m}x{r}x{q}-{seed}", m, layers, (0,))
-        last = deque(drawn.streamed(words), maxlen=1).pop()
-        if BALANCE[0] <= unpack(last, len(inputs)).mean() <= BALANCE[1]:
+        if BALANCE[0] <= unpack(drawn.last(words), len(inputs)).mean() <= BALANCE[1]:
             return drawn
     raise KroghError(
         f"none of {MOST_DRAWS} random circuits of m={m}, r={r}, q={q} has a mean label in {list(BALANCE)} "

@@ -16,11 +16,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from krogh.errors import KroghError, require, require_integer, unknown
+from krogh.programs.budgets import CIRCUIT
 from krogh.programs.circuits.circuit import (
     CONSTANTS,
     FALSE,
@@ -35,8 +37,6 @@ from krogh.programs.circuits.circuit import (
     counted,
 )
 
-MOST_GATES = 50_000_000
-"""Gates of a layered circuit that are written out, some gigabytes."""
 PLACEMENTS = ("fewest", "early", "late")
 
 
@@ -74,11 +74,10 @@ class Layer:
 
     def __call__(self, values: np.ndarray) -> np.ndarray:
         """The layer's values from those of the layer before, [r before, batch] to [r, batch]; words or truth values."""
-        first = values[self.first]
-        found = first.copy()
+        found = values[self.first]
         for kind in (Gate.NOT, Gate.AND, Gate.OR):
-            mine = self.kinds == kind
-            found[mine] = combine(kind, first[mine], values[self.second[mine]])
+            mine = np.flatnonzero(self.kinds == kind)
+            found[mine] = combine(kind, found[mine], values[self.second[mine]])
         return found
 
 
@@ -125,7 +124,7 @@ class LayeredCircuit:
         """Depth: how many layers, the inputs' among them."""
         return len(self.layers) + 1
 
-    @property
+    @cached_property
     def r(self) -> int:
         """Width: the most gates in a layer, the inputs' among them."""
         return max(self.inputs, *(len(layer) for layer in self.layers))
@@ -135,7 +134,7 @@ class LayeredCircuit:
         """Size: how many gates, the inputs among them."""
         return self.inputs + self.gates
 
-    @property
+    @cached_property
     def gates(self) -> int:
         """How many gates, the inputs not among them."""
         return sum(len(layer) for layer in self.layers)
@@ -156,6 +155,29 @@ class LayeredCircuit:
         for layer in self.layers:
             values = layer(values)
             yield values
+
+    def last(self, values: np.ndarray) -> np.ndarray:
+        """The values of the last layer alone, [r_q, batch], in memory for the widest two layers.
+
+        ID gates, which are most of a deep circuit, stand for the row of what they read: only the others are computed.
+        """
+        rows = np.empty((2 * self.r, values.shape[1]), values.dtype)
+        rows[: self.inputs] = values
+        row = np.arange(self.inputs)  # of each gate of the layer
+        for layer in self.layers:
+            computed = np.flatnonzero(layer.kinds)
+            following = row[layer.first]
+            if len(computed):
+                free = np.ones(len(rows), bool)
+                free[row] = False
+                fresh = np.flatnonzero(free)[: len(computed)]
+                kinds, second = layer.kinds[computed], row[layer.second[computed]]
+                for kind in (Gate.NOT, Gate.AND, Gate.OR):
+                    mine = kinds == kind
+                    rows[fresh[mine]] = combine(kind, rows[following[computed[mine]]], rows[second[mine]])
+                following[computed] = fresh
+            row = following
+        return rows[row]
 
     def circuit(self) -> Circuit:
         """The same gates, ID gates among them, as a circuit without layers."""
@@ -220,37 +242,37 @@ def _latest(plain: Circuit, q: int) -> np.ndarray:
 
 
 def _with_copies(plain: Circuit, q: int, level: np.ndarray, last: np.ndarray) -> LayeredCircuit:
-    """Node v stands in the layers level[v]..last[v], first itself and then as ID gates."""
+    """Node v stands in the layers level[v]..last[v], first itself and then as ID gates; within a layer by number.
+
+    Layers are written one after the other, so that beside them only a few numbers for each node are held.
+    """
     m = plain.inputs
-    stays = last - level + 1
-    total = int(stays.sum())
-    require(
-        total <= MOST_GATES,
-        f"{plain.name!r} has {plain.gates:,} gates, but {total - m:,} with the ID gates that hand signals through its "
-        f"{q} layers; at most {MOST_GATES:,} are written out (a shallower circuit needs fewer)",
+    CIRCUIT["layers"].check(q, repr(plain.name))
+    total = int((last - level + 1).sum())
+    CIRCUIT["gates in layers"].check(
+        total - m,
+        f"{plain.name!r} has {plain.gates:,} gates; with those that hand signals through its {q:,} layers",
+        "a shallower circuit needs fewer",
     )
-    starts = np.cumsum(stays) - stays
-    layer = np.arange(total, dtype=np.int32)
-    layer += np.repeat((level - starts).astype(np.int32), stays)
-    order = np.argsort(layer, kind="stable")  # within a layer by node, so the inputs stand in their own order
-    sizes = np.bincount(layer, minlength=q + 1)[1:]
-    ends = np.cumsum(sizes)
-    place = np.empty(total, np.int32)
-    place[order] = np.arange(total, dtype=np.int32) - np.repeat((ends - sizes).astype(np.int32), sizes)
-
-    kinds = np.zeros(total, np.int8)
-    read = np.empty((total, 2), np.int32)  # the places in the layer before that each gate reads
-    read[1:] = place[:-1, None]  # an ID gate reads the copy of its node in the layer before
-    gates = starts[m:]
-    kinds[gates] = plain.kinds
-    read[gates] = place[starts[plain.parents] + (level[m:] - 1)[:, None] - level[plain.parents]]
-
-    layers = tuple(
-        Layer(kinds[mine], read[mine, 0], read[mine, 1])
-        for mine in (order[end - size : end] for size, end in zip(sizes[1:], ends[1:], strict=True))
-    )
-    outputs = tuple(int(place[starts[output] + stays[output] - 1]) for output in plain.outputs)
-    return LayeredCircuit(plain.name, m, layers, outputs, plain.input_names, plain.output_names)
+    order = np.argsort(level, kind="stable")
+    ends = np.cumsum(np.bincount(level, minlength=q + 1))
+    place = np.full(plain.nodes, -1, np.int32)  # of each node in the layer that was written last
+    here = order[: ends[1]]
+    place[here] = np.arange(len(here))
+    layers = []
+    for number in range(2, q + 1):
+        new = order[ends[number - 1] : ends[number]]
+        nodes = np.sort(np.concatenate([here[last[here] >= number], new]))
+        first = place[nodes]
+        second, kinds = first.copy(), np.zeros(len(nodes), np.int8)
+        mine = np.searchsorted(nodes, new)
+        kinds[mine] = plain.kinds[new - m]
+        first[mine], second[mine] = place[plain.parents[new - m]].T
+        layers.append(Layer(kinds, first, second))
+        place[nodes] = np.arange(len(nodes))
+        here = nodes
+    outputs = tuple(int(place[output]) for output in plain.outputs)
+    return LayeredCircuit(plain.name, m, tuple(layers), outputs, plain.input_names, plain.output_names)
 
 
 def without_constants(circuit: Circuit) -> Circuit:

@@ -29,7 +29,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from krogh.errors import KroghError, require, require_integer
+from krogh.programs.budgets import TABLE
 from krogh.programs.groups.group import LARGEST_ORDER, Group, from_table, product
+from krogh.programs.reading import read_text
 
 LARGEST_DEGREE = 6
 """S_6 has 720 elements; S_7 has 5,040, more than tables are kept for."""
@@ -222,7 +224,10 @@ def _labelled(rows: list[list[str]], path: Path) -> TableFile:
 
 
 def _read_json(path: Path) -> TableFile:
-    content = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        content = json.loads(read_text(path, "the table of a group", TABLE))
+    except RecursionError:
+        raise KroghError(f"{str(path)!r} has lists too deep in one another") from None
     if isinstance(content, list):
         return TableFile(content)
     known = isinstance(content, dict) and "table" in content and set(content) <= {"table", "labels", "name"}

@@ -25,8 +25,9 @@ import numpy as np
 from jaxtyping import Int
 
 from krogh.errors import KroghError, require
+from krogh.programs import budgets
 
-LARGEST_ORDER = 1024
+LARGEST_ORDER = budgets.ORDER.most
 """Tables have n² entries and classes cost n² products: enough for every group to order 1,000 and for Z_2^10."""
 
 

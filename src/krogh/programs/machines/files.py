@@ -11,7 +11,7 @@ Fields of this package, which the site ignores:
     name: binary increment
     accept: q3                  accept states, one or a list, where names do not say it; likewise `reject`
     tape: one-way               the head must not leave cell 0 to the left (default: two-way)
-    missing: halt               what a missing transition means: refuse (default), halt or reject
+    missing: reject             what a missing transition means: halt (default), reject or error
     alphabet: [' ', 0, 1]       symbols that the table does not name, and their order
     examples:                   inputs with what the machine makes of them
       - {input: '101', result: accept, steps: 4}
@@ -31,15 +31,17 @@ document has the fields `name`, `source code`, `positions` and `editor contents`
     state:                          no instructions: the machine halts
 
 `N` in place of `L` and `R` keeps the head where it is, and becomes two steps: right into an added state, and back left
-from there whatever the symbol is. A missing transition goes, with one step to the right, to an added halting state
-(`missing: halt`, which is what turingmachine.io does) or to a reject state (`missing: reject`).
+from there whatever the symbol is. Where there is no instruction for a state and a symbol the machine halts as it
+stands, in that state, on that cell and after as many steps as it has taken, as on turingmachine.io (`missing: halt`);
+or it goes with one more step to a reject state (`missing: reject`); or the file is refused (`missing: error`). A symbol
+of the input that the table does not name is one without instructions.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,13 +49,15 @@ import numpy as np
 import yaml
 
 from krogh.errors import KroghError, require
+from krogh.programs import budgets
 from krogh.programs.machines.machine import TAPES, Machine
-from krogh.programs.reading import Field, Source, is_nothing, kind_of, no_such
+from krogh.programs.reading import Field, Source, is_nothing, kind_of, no_such, printable, shortened
 
 NEEDED = {"blank": "blank: ' '", "start state": "start state: q0", "table": "table: …"}
 FIELDS = ("name", "input", *NEEDED, "synonyms", "accept", "reject", "tape", "missing", "alphabet", "examples")
 DOCUMENT = ("name", "source code", "positions", "editor contents")
-MISSING = ("refuse", "reject", "halt")
+MISSING = ("halt", "reject", "error")
+LONGEST_NUMBER = 18
 LISTED = 12
 """So many missing transitions are listed in an error."""
 MOVES = {"L": -1, "N": 0, "R": +1}
@@ -61,6 +65,8 @@ INSTRUCTIONS = "an instruction is L, R, N, a synonym, or a mapping such as {writ
 SAYS_ACCEPT = frozenset({"accept", "accepts", "accepted", "accepting", "acc", "yes", "true"})
 SAYS_REJECT = frozenset({"reject", "rejects", "rejected", "rejecting", "rej", "no", "false"})
 RESULTS = ("accept", "reject", "halt")
+PLAIN_HALT = re.compile(r"halt(?: \d+)?")
+"""Names of halting states that missing transitions may lead to."""
 
 
 class Example(NamedTuple):
@@ -106,7 +112,7 @@ class Described(NamedTuple):
 
 
 def parse_machine(text: str, source: str = "<text>", missing: str | None = None) -> Machine:
-    """A machine from YAML. `missing` ("refuse", "reject" or "halt") stands above the field of the same name."""
+    """A machine from YAML. `missing` ("halt", "reject" or "error") stands above the field of the same name."""
     return parse_machine_file(text, source, missing).machine
 
 
@@ -162,18 +168,20 @@ def _described(where: Source, fields: Mapping[str, Field], name: str, missing: s
     both = sorted(set(accept or ()) & set(reject or ()))
     if both:
         raise where.error(fields["reject"].value, f"the state {both[0]!r} cannot both accept and reject")
+    meant = missing or (choice("missing", MISSING, "unknown meaning") if "missing" in fields else MISSING[0])
     described = Described(
         name=_text(where, fields, "name") or name,
-        alphabet=_alphabet(where, fields, rows),
+        alphabet=_alphabet(where, fields, rows, of_input=meant != "error"),
         start=choice("start state", list(rows), "no row of the table is the state"),
         rows=rows,
         accept=accept,
         reject=reject,
         tape=choice("tape", TAPES, "unknown tape") if "tape" in fields else "two-way",
-        missing=missing or (choice("missing", MISSING, "unknown meaning") if "missing" in fields else "refuse"),
+        missing=meant,
     )
-    gaps = _gaps(rows, described.alphabet)
-    if gaps and described.missing == "refuse":
+    budgets.PAIRS.check(len(rows) * len(described.alphabet), where.name)
+    gaps = _gaps(rows, described.alphabet) if meant == "error" else []
+    if gaps:
         state = where.fields(fields["table"].value, "the table")[gaps[0][0]]
         raise where.error(state.key, _missing_message(gaps))
     return described
@@ -184,12 +192,12 @@ def _read_table(source: Source, table: yaml.Node, synonyms: yaml.Node | None) ->
     rows = source.fields(table, "the table")
     if not rows:
         raise source.error(table, "the table is empty: list every state, halting states with nothing after the colon")
-    states = list(rows)
-    known = _read_synonyms(source, synonyms, states)
-    return {state: _read_row(source, state, row.value, known, states) for state, row in rows.items()}
+    source.require_few_pairs(rows)
+    known = _read_synonyms(source, synonyms, rows)
+    return {state: _read_row(source, state, row.value, known, rows) for state, row in rows.items()}
 
 
-def _read_synonyms(source: Source, node: yaml.Node | None, states: list[str]) -> dict[str, Instruction]:
+def _read_synonyms(source: Source, node: yaml.Node | None, states: Mapping[str, Field]) -> dict[str, Instruction]:
     if node is None:
         return {}
     synonyms = source.fields(node, "synonyms")
@@ -201,19 +209,18 @@ def _read_synonyms(source: Source, node: yaml.Node | None, states: list[str]) ->
 
 
 def _read_row(
-    source: Source, state: str, row: yaml.Node, synonyms: dict[str, Instruction], states: list[str]
+    source: Source, state: str, row: yaml.Node, synonyms: dict[str, Instruction], states: Mapping[str, Field]
 ) -> dict[str, Instruction]:
     if is_nothing(row):
         return {}
     read: dict[str, Instruction] = {}
     lines: dict[str, int] = {}
-    for field in source.pairs(row, f"the row of state {state!r}"):
+    for field in source.pairs(row, f"the row of state {shortened(state)!r}"):
         instruction = _read_instruction(source, field.value, synonyms, states)
         for symbol, node in _symbols_of(source, field):
             if symbol in read:
-                raise source.error(
-                    node, f"state {state!r} has two instructions for symbol {symbol!r}, first on line {lines[symbol]}"
-                )
+                twice = f"state {shortened(state)!r} has two instructions for symbol {shortened(symbol)!r}"
+                raise source.error(node, f"{twice}, first on line {lines[symbol]}")
             read[symbol], lines[symbol] = instruction, source.line(node)
     return read
 
@@ -223,12 +230,14 @@ def _symbols_of(source: Source, field: Field) -> Iterator[tuple[str, yaml.Node]]
     for text, node in source.texts(field.key, "a symbol"):
         listed = text.split(",") if len(text) > 1 and not isinstance(field.key, yaml.SequenceNode) else [text]
         if not all(listed):
-            raise source.error(node, f"the key {text!r} reads as a list of symbols with an empty one; write [a, b]: …")
+            raise source.error(
+                node, f"the key {shortened(text)!r} reads as a list of symbols with an empty one; write [a, b]: …"
+            )
         yield from ((symbol, node) for symbol in listed)
 
 
 def _read_instruction(
-    source: Source, node: yaml.Node, synonyms: dict[str, Instruction], states: list[str]
+    source: Source, node: yaml.Node, synonyms: dict[str, Instruction], states: Mapping[str, Field]
 ) -> Instruction:
     """An instruction, in full or short."""
     if isinstance(node, yaml.MappingNode):
@@ -245,7 +254,7 @@ def _read_instruction(
     raise source.error(node, no_such("unknown instruction", word, [*MOVES, *synonyms]) + f"; {INSTRUCTIONS}")
 
 
-def _read_mapping(source: Source, node: yaml.Node, states: list[str]) -> Instruction:
+def _read_mapping(source: Source, node: yaml.Node, states: Mapping[str, Field]) -> Instruction:
     fields = source.fields(node, "an instruction", ("write", *MOVES))
     moves = [name for name in fields if name in MOVES]
     if len(moves) != 1:
@@ -257,13 +266,18 @@ def _read_mapping(source: Source, node: yaml.Node, states: list[str]) -> Instruc
         return Instruction(write, MOVES[moves[0]], None)
     state = source.text(target, "the state to go to")
     if state not in states:
-        says = no_such("no row of the table is the state", state, states)
-        raise source.error(target, f"{says}. Add `{state}:` with nothing after the colon if the machine halts there")
+        says = no_such("no row of the table is the state", state, list(states))
+        raise source.error(
+            target, f"{says}. Add `{printable(state)}:` with nothing after the colon if the machine halts there"
+        )
     return Instruction(write, MOVES[moves[0]], state)
 
 
-def _alphabet(where: Source, fields: Mapping[str, Field], rows: Rows) -> list[str]:
-    """The blank, the symbols of the field `alphabet`, and those of the table in the order they are met."""
+def _alphabet(where: Source, fields: Mapping[str, Field], rows: Rows, of_input: bool) -> list[str]:
+    """The blank, the symbols of the field `alphabet`, those of the table in the order they are met, and of the input.
+
+    Where the input holds something else, its characters are symbols: the machine stops on them.
+    """
     blank = where.text(fields["blank"].value, "the blank symbol (as in `blank: ' '`)")
     symbols = [blank]
     if "alphabet" in fields:
@@ -271,7 +285,26 @@ def _alphabet(where: Source, fields: Mapping[str, Field], rows: Rows) -> list[st
     for row in rows.values():
         symbols += row
         symbols += [instruction.write for instruction in row.values() if instruction.write is not None]
-    return list(dict.fromkeys(symbols))
+    known = dict.fromkeys(symbols)
+    node = _value(fields, "input")
+    if of_input and isinstance(node, yaml.SequenceNode):
+        known |= dict.fromkeys(symbol for symbol, _ in where.texts(node, "a symbol"))
+    elif of_input and isinstance(node, yaml.ScalarNode):
+        known |= dict.fromkeys(_unknown_characters(str(node.value), known))
+    return list(known)
+
+
+def _unknown_characters(text: str, known: Collection[str]) -> Iterator[str]:
+    """The characters of a text at which no known symbol begins, the longest symbols being taken first."""
+    longest, place = max(map(len, known)), 0
+    if longest == 1:
+        yield from (letter for letter in dict.fromkeys(text) if letter not in known)
+        return
+    while place < len(text):
+        size = next((n for n in range(longest, 0, -1) if text[place : place + n] in known), 0)
+        if not size:
+            yield text[place]
+        place += size or 1
 
 
 def _deciding(where: Source, fields: Mapping[str, Field], kind: str, rows: Rows) -> list[str] | None:
@@ -326,8 +359,9 @@ def _example(where: Source, entry: yaml.Node) -> Example:
             raise where.error(entry, f"an example has the field {name!r}, as in `{{input: '101', result: accept}}`")
     result = where.one_of(fields["result"].value, "the result", RESULTS, "unknown result")
     steps = where.text(fields["steps"].value, "the number of steps") if "steps" in fields else None
-    if steps is not None and not steps.isdecimal():
-        raise where.error(fields["steps"].value, f"the number of steps is a whole number; got {steps!r}")
+    if steps is not None and not (steps.isdecimal() and len(steps) <= LONGEST_NUMBER):
+        says = f"a whole number of at most {LONGEST_NUMBER} digits"
+        raise where.error(fields["steps"].value, f"the number of steps is {says}; got {shortened(steps)!r}")
     output = _line(where, fields["tape"].value) if "tape" in fields else None
     return Example(_line(where, fields["input"].value), result, output, None if steps is None else int(steps))
 
@@ -368,7 +402,7 @@ def _built(described: Described) -> Machine:
     _replace_stays(rows, alphabet)
     gaps = _gaps(rows, alphabet)
     if gaps:
-        undecided = [state for state in halting if state == "halt" and state not in (*accepts, *rejects)]
+        undecided = [state for state in halting if PLAIN_HALT.fullmatch(state) and state not in (*accepts, *rejects)]
         candidates = rejects if described.missing == "reject" else undecided
         target = candidates[0] if candidates else _new_name(described.missing, rows)
         if not candidates:
@@ -399,6 +433,7 @@ def _built(described: Described) -> Machine:
         accept=tuple(number[state] for state in accepts),
         reject=tuple(number[state] for state in rejects),
         halting=tuple(number[state] for state in halting),
+        gaps=tuple((number[state], code[symbol]) for state, symbol in gaps if described.missing == "halt"),
         tape=described.tape,
     )
 
@@ -431,10 +466,10 @@ def _gaps(rows: Rows, alphabet: Sequence[str]) -> list[tuple[str, str]]:
 
 def _missing_message(gaps: Sequence[tuple[str, str]]) -> str:
     """What is missing, and what to do."""
-    shown = ", ".join(f"({state}, {symbol!r})" for state, symbol in gaps[:LISTED])
+    shown = ", ".join(f"({printable(state)}, {shortened(symbol)!r})" for state, symbol in gaps[:LISTED])
     more = f" and {len(gaps) - LISTED} more" if len(gaps) > LISTED else ""
     count = "1 transition is" if len(gaps) == 1 else f"{len(gaps)} transitions are"
     return (
         f"{count} missing, (state, symbol): {shown}{more}. Add them to the table, or say what the machine does there: "
-        "`missing: halt` halts without a decision (as on turingmachine.io), `missing: reject` rejects"
+        "`missing: halt` or --missing halt stops without a decision (as on turingmachine.io), `missing: reject` rejects"
     )

@@ -7,20 +7,19 @@ import importlib.resources
 from collections.abc import Callable
 from pathlib import Path
 
-from krogh.errors import require, require_integer, unknown
+from krogh.errors import require_integer, unknown
+from krogh.programs import budgets
 from krogh.programs.machines.files import MachineFile, parse_machine_file
 from krogh.programs.machines.machine import Machine
 from krogh.programs.reading import read_text
 
 SUFFIXES = (".yaml", ".yml")
-LARGEST_FILE = 10_000_000
-"""Characters. Machines of thousands of states have files of a few hundred thousand."""
 
 
 def load_machine(path_or_name: str | Path, missing: str | None = None) -> Machine:
     """A machine from a file, or from the library by name.
 
-    `missing` ("refuse", "reject" or "halt") says what a missing transition means where the file does not.
+    `missing` ("halt", "reject" or "error") says what a missing transition means, above what the file says.
     """
     return load_machine_file(path_or_name, missing).machine
 
@@ -29,9 +28,7 @@ def load_machine_file(path_or_name: str | Path, missing: str | None = None) -> M
     """A machine with the examples and the summary of its file, which is one of the user's or of the library."""
     path, name = Path(path_or_name), str(path_or_name)
     if path.suffix.lower() in SUFFIXES or path.is_file():
-        text = read_text(path, "a machine")
-        require(len(text) <= LARGEST_FILE, f"{name!r} has {len(text)} characters; a machine has at most {LARGEST_FILE}")
-        return parse_machine_file(text, name, missing)
+        return parse_machine_file(read_text(path, "a machine", budgets.FILE), name, missing)
     if name not in library_names():
         raise unknown("machine", name, library_names())
     return parse_machine_file((_folder() / f"{name}.yaml").read_text(encoding="utf-8"), f"{name}.yaml", missing)

@@ -34,6 +34,8 @@ class Machine:
     In state z on symbol a it writes `write[z, a]`, moves by `move[z, a]` ∈ {−1, +1} and goes to `next_state[z, a]`.
     Rows of halting states are set to (z, a, +1) whatever was given there: a machine that has halted loops, and its head
     goes on to the right. `halting` holds accept and reject states and plain halting states, which decide nothing.
+    `gaps` are pairs (z, a) without an instruction: the machine halts there as it stands, in state z and on that cell.
+    The table still has an entry, for a network has to go on: (h, a, +1) with a plain halting state h.
     On a one-way tape cell 0 is a blank left margin and the head must not move left from it; on a two-way tape
     cells below 1 are like all others.
     """
@@ -48,6 +50,7 @@ class Machine:
     accept: tuple[int, ...] = ()
     reject: tuple[int, ...] = ()
     halting: tuple[int, ...] = ()
+    gaps: tuple[tuple[int, int], ...] = ()
     tape: str = "two-way"
     default_input: str | None = None
 
@@ -65,7 +68,8 @@ class Machine:
         numbers["halting"] = tuple(sorted({state for listed in numbers.values() for state in listed}))
         (start,) = state_numbers("start", (self.start,), len(states))
         tables = check_tables(self, states, alphabet, numbers["halting"])
-        self._keep(states=states, alphabet=alphabet, start=start, **numbers, **tables)
+        gaps = check_gaps(self, states, alphabet, numbers, tables)
+        self._keep(states=states, alphabet=alphabet, start=start, gaps=gaps, **numbers, **tables)
         if self.default_input is not None:
             self.encode(self.default_input)
 
@@ -83,6 +87,15 @@ class Machine:
         """Whether a state halts, bool [Z]."""
         flags = np.zeros(len(self.states), bool)
         flags[list(self.halting)] = True
+        flags.flags.writeable = False
+        return flags
+
+    @functools.cached_property
+    def stops(self) -> np.ndarray:
+        """Whether the machine has halted in a state on a symbol, bool [Z, A]: in halting states, and in gaps."""
+        flags = np.repeat(self.is_halting[:, None], len(self.alphabet), axis=1)
+        if self.gaps:
+            flags[tuple(np.array(self.gaps).T)] = True
         flags.flags.writeable = False
         return flags
 
@@ -123,6 +136,8 @@ class Machine:
 
     def _read_text(self, text: str) -> list[int]:
         longest = max(map(len, self.alphabet))
+        if longest == 1 and self._number_of.keys() >= set(text):
+            return [self._number_of[letter] for letter in text]
         numbers, place = [], 0
         while place < len(text):
             size = next((n for n in range(longest, 0, -1) if text[place : place + n] in self._number_of), 0)
@@ -172,7 +187,7 @@ class Machine:
 
     @property
     def _words(self) -> tuple[Any, ...]:
-        decided = (self.start, self.accept, self.reject, self.halting, self.tape, self.default_input)
+        decided = (self.start, self.accept, self.reject, self.halting, self.gaps, self.tape, self.default_input)
         return (self.name, self.states, self.alphabet, *decided)
 
     @property
@@ -198,6 +213,30 @@ def state_numbers(kind: str, given: Iterable[Any], states: int) -> tuple[int, ..
     bad = [number for number in numbers if not 0 <= number < states]
     require(not bad, f"{kind} holds state numbers 0 to {states - 1}; got {bad}")
     return tuple(numbers)
+
+
+def check_gaps(
+    machine: Machine,
+    states: tuple[str, ...],
+    alphabet: tuple[str, ...],
+    numbers: dict[str, tuple[int, ...]],
+    tables: dict[str, np.ndarray],
+) -> tuple[tuple[int, int], ...]:
+    """Pairs of state and symbol without an instruction, in increasing order; their entries end in a plain halt."""
+    gaps = tuple(sorted({(int(state), int(symbol)) for state, symbol in machine.gaps}))
+    if not gaps:
+        return ()
+    at = np.array(gaps).T
+    inside = ((at >= 0) & (at < np.array([[len(states)], [len(alphabet)]]))).all()
+    require(inside, f"gaps are pairs of a state and a symbol by number; got {gaps[:3]}")
+    plain = set(numbers["halting"]) - set(numbers["accept"]) - set(numbers["reject"])
+    ends = set(tables["next_state"][tuple(at)].tolist()) <= plain
+    rests = (tables["write"][tuple(at)] == at[1]).all() and (tables["move"][tuple(at)] == 1).all()
+    require(ends and rests, "in a gap the table writes nothing, moves right and goes to a plain halting state")
+    counts = collections.Counter(state for state, _ in gaps)
+    idle = [states[state] for state, count in counts.items() if count == len(alphabet) or state in numbers["halting"]]
+    require(not idle, f"a state without any instruction halts: list {idle[:3]} in `halting` and not in `gaps`")
+    return gaps
 
 
 def check_tables(

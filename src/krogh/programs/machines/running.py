@@ -6,7 +6,8 @@ trace_batch          every step of many runs, and `decide_batch` their ends, as 
 
 Time i = 0..T. `state[i]`, `symbol[i]` and `cell[i]` are z_i, a_i and l_i: the state, the symbol under the head and the
 cell of the head after step i. Step i reads (z_{i−1}, a_{i−1}), writes `written[i]` on cell l_{i−1} and moves by
-`moved[i]`. After halting the machine loops with move +1 (sm-approximation, section 2, T2).
+`moved[i]`. After halting the machine loops with move +1 (sm-approximation, section 2, T2). Where it halts because there
+is no instruction (`Machine.gaps`) it does so in the state and on the cell where it is, before any step.
 """
 
 from __future__ import annotations
@@ -129,26 +130,26 @@ class Configuration:
         self.state, self.cell, self.time = machine.start, 1, 0
         self.tape = dict(enumerate(self.word.tolist(), start=1))
         self._tables = [table.tolist() for table in (machine.next_state, machine.write, machine.move)]
-        self._halting = machine.is_halting.tolist()
+        self._stops = machine.stops.tolist()
         # The margin of a one-way tape is cell 0; on two-way tapes no cell is too far left.
         self._lowest: float = 0 if machine.tape == "one-way" else -np.inf
 
     @property
     def halted(self) -> bool:
-        """Whether the state halts."""
-        return self._halting[self.state]
+        """Whether there is nothing left to do in this state on this symbol."""
+        return self._stops[self.state][self.tape.get(self.cell, 0)]
 
     def advance(self, steps: int) -> tuple[list[int], list[int], list[int]]:
         """Take up to `steps` steps, fewer where the machine halts: states, symbols and cells after each of them."""
         next_state, write, move = self._tables
-        halting, lowest, tape = self._halting, self._lowest, self.tape
+        stops, lowest, tape = self._stops, self._lowest, self.tape
         state, cell = self.state, self.cell
         symbol = tape.get(cell, 0)
         states: list[int] = []
         symbols: list[int] = []
         cells: list[int] = []
         for _ in range(steps):
-            if halting[state]:
+            if stops[state][symbol]:
                 break
             tape[cell] = write[state][symbol]
             before = (state, symbol)
@@ -168,19 +169,18 @@ def trace(machine: Machine, word: Word, steps: int) -> Trace:
     """Every step of a run of `steps` steps."""
     require_integer("steps", steps, 0)
     at = Configuration(machine, word)
-    first_symbol = at.tape.get(1, 0)
-    states, symbols, cells = at.advance(steps)
-    rest = steps - at.time
-    halted_at = at.time if at.halted else None
-    beyond = range(at.cell + 1, at.cell + 1 + rest)
-    return Trace(
-        machine,
-        at.word,
-        np.array([machine.start, *states, *[at.state] * rest], np.int32),
-        np.array([first_symbol, *symbols, *(at.tape.get(cell, 0) for cell in beyond)], np.int32),
-        np.array([1, *cells, *beyond], np.int32),
-        halted_at,
-    )
+    state, symbol, cell = (np.empty(steps + 1, np.int32) for _ in range(3))
+    state[0], symbol[0], cell[0] = machine.start, at.tape.get(1, 0), 1
+    while at.time < steps and not at.halted:  # lists of all steps would take five times the memory
+        begun = at.time + 1
+        part = at.advance(min(CHUNK, steps - at.time))
+        for array, taken in zip((state, symbol, cell), part, strict=True):
+            array[begun : at.time + 1] = taken
+    rest = slice(at.time + 1, None)
+    state[rest] = machine.next_state[at.state, at.tape.get(at.cell, 0)]
+    cell[rest] = np.arange(at.cell + 1, at.cell + 1 + steps - at.time)
+    symbol[rest] = [at.tape.get(place, 0) for place in range(at.cell + 1, at.cell + 1 + steps - at.time)]
+    return Trace(machine, at.word, state, symbol, cell, at.time if at.halted else None)
 
 
 def run(machine: Machine, word: Word, steps: int) -> Run:
@@ -310,7 +310,7 @@ def trace_batch(machine: Machine, words: Words, steps: int) -> TraceBatch:
     state[time + 1 :] = at.state
     cell[time + 1 :] = cell[time] + np.arange(1, steps - time + 1)[:, None]
     symbol[time + 1 :] = np.take_along_axis(at.tape, cell[time + 1 :].T + at.margin, axis=1).T
-    halted = machine.is_halting[state]
+    halted = machine.stops[state, symbol]
     halted_at = np.where(halted.any(axis=0), halted.argmax(axis=0), -1)
     turned = [np.ascontiguousarray(array.T) for array in (state, symbol, cell)]
     return TraceBatch(machine, tuple(at.words), turned[0], turned[1], turned[2], halted_at)
@@ -322,17 +322,19 @@ def decide_batch(machine: Machine, words: Words, steps: int) -> Decisions:
     encoded = _encoded(machine, words)
     labels = np.full(len(encoded), -1, np.int8)
     halted_at = np.full(len(encoded), -1, np.int64)
-    running = np.arange(len(encoded))
-    if machine.is_halting[machine.start]:
-        labels[:], halted_at[:] = machine.labels[machine.start], 0
+    if not len(encoded):
         return Decisions(labels, halted_at)
     at = _Batch(machine, encoded, steps)
+    done = machine.stops[at.state, at.symbol]
+    halted_at[done], labels[done] = 0, machine.labels[machine.start]
+    running = np.flatnonzero(~done)
+    at.keep(~done)
     time = 0
     while time < steps and len(running):
         count = min(BLOCK, steps - time)
         state, symbol, cell = (np.empty((count, len(running)), np.int32) for _ in range(3))
         at.advance(state, symbol, cell)
-        halted = machine.is_halting[state]
+        halted = machine.stops[state, symbol]
         done = halted[-1]
         halted_at[running[done]] = time + 1 + halted.argmax(axis=0)[done]
         labels[running[done]] = machine.labels[at.state[done]]

@@ -16,7 +16,10 @@ LONGEST_KEY = 600
 
 
 def write_machine(machine: Machine) -> str:
-    """The machine as YAML: equal instructions share a list of symbols, and what stays the same is left out."""
+    """The machine as YAML: equal instructions share a list of symbols, and what stays the same is left out.
+
+    Gaps are left out too: the machine halts there. They must lead to a state named halt, as those of files do.
+    """
     table = "\n".join(_table_lines(machine))
     bare = "\n".join([*_head_lines(machine.with_input(None)), table])
     # Symbols are numbered in the order they are met; a field gives the order where the table does not.
@@ -51,7 +54,10 @@ def _table_lines(machine: Machine) -> Iterator[str]:
 def _row(machine: Machine, state: int) -> dict[str, list[str]]:
     """The symbols of each instruction of a state, in the order of the alphabet."""
     row: dict[str, list[str]] = {}
+    gaps = {symbol for own, symbol in machine.gaps if own == state}
     for symbol, read in enumerate(machine.alphabet):
+        if symbol in gaps:
+            continue
         target, written = int(machine.next_state[state, symbol]), int(machine.write[state, symbol])
         move = "R" if machine.move[state, symbol] > 0 else "L"
         step = move if target == state else f"{move}: {scalar(machine.states[target])}"

@@ -194,3 +194,12 @@ class Certificate:
     def value(self) -> float:
         """The larger bound."""
         return max(self.refined, 0.0 if self.theorem is None else self.theorem.value)
+
+    @property
+    def proof(self) -> str:
+        """What gave the larger bound."""
+        if self.theorem is None:
+            return "by the layers' own constants, without the rounding that Theorem D.6 needs"
+        if self.theorem.value >= self.refined:
+            return f"by Theorem D.6, binding term {self.theorem.binding}"
+        return f"by the proof of Theorem D.6 layer by layer; the theorem itself gives {self.theorem.value:.6g}"

@@ -1,0 +1,85 @@
+"""`krogh compare`: two studies, or all of two folders, side by side."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from krogh import numbers
+from krogh.cli.printing import MARKS
+from krogh.cli.printing import console as console_for
+from krogh.errors import require
+from krogh.report.comparing import compare, differing, measured, shown, write_comparison
+
+MOST_SOURCES = 6
+
+
+def compare_folders(a: Path, b: Path, out: Path | None, *, as_json: bool) -> int:
+    compared = compare(a, b)
+    if as_json:
+        print(json.dumps(compared, indent=2, ensure_ascii=False))
+    else:
+        console = console_for()
+        for study in compared["studies"]:
+            _print_study(console, study)
+        for side, where in (("only_a", a), ("only_b", b)):
+            if compared[side]:
+                console.print(f"only in {escape(str(where))}: {escape(', '.join(compared[side]))}", highlight=False)
+    if out is not None:
+        page = write_comparison(compared, out)
+        if not as_json:
+            print(page)
+    require(not compared["damaged"], "; ".join(compared["damaged"]))
+    return 0
+
+
+def _print_study(console: Console, study: dict[str, Any]) -> None:
+    console.print(f"[bold]{escape(study['name'])}[/bold]", highlight=False)
+    for letter in "ab":
+        side = study[letter]
+        about = ", ".join(word for word in (side["scale"], side["status"]) if word)
+        console.print(f"  {letter.upper()}  {escape(side['folder'])}  [dim]{escape(about)}[/dim]", highlight=False)
+    for title, rows in (("settings", study["settings"]), ("versions", study["versions"])):
+        for name, sides in rows.items():
+            text = f"  {title}  {name}: {shown(sides['a'])} → {shown(sides['b'])}"
+            console.print(escape(text), highlight=False)
+    if study["sources"]:
+        more = len(study["sources"]) - MOST_SOURCES
+        listed = ", ".join(study["sources"][:MOST_SOURCES]) + (f" and {more} more" if more > 0 else "")
+        console.print(f"  sources  other versions of {escape(listed)}", highlight=False)
+    if not study["judged_alike"]:
+        console.print("  claims  made by other versions of the experiment (krogh judge redoes them)", highlight=False)
+    _print_claims(console, study)
+    costs = {name: sides for name, sides in study["costs"].items() if sides["a"] != sides["b"]}
+    for name, sides in costs.items():
+        left, right = (numbers.precise(numbers.from_json(sides[letter])) for letter in "ab")
+        console.print(f"  cost  {name.replace('_', ' ')}: {left} → {right}", highlight=False)
+    console.print()
+
+
+def _print_claims(console: Console, study: dict[str, Any]) -> None:
+    table = Table("claim", "A", "B", "", box=None, header_style="dim", padding=(0, 1))
+    for claim in study["claims"]:
+        word = differing(claim)
+        colour = "red" if claim["apart"] or claim["verdict_changed"] else "dim"
+        table.add_row(
+            escape(claim["name"]), _side(claim["a"]), _side(claim["b"]), f"[{colour}]{escape(word)}[/{colour}]"
+        )
+    if study["claims"]:
+        console.print(table, highlight=False)
+    said = f"{study['apart']} of {study['numbers']} numbers apart" if study["numbers"] else "no numbers in common"
+    chance = f" (by chance one in 20 is: about {study['numbers'] / 20:.1f})" if study["apart"] else ""
+    verdicts = f"{study['verdicts_changed']} verdicts changed"
+    console.print(f"  {said}{chance}, {verdicts}", highlight=False)
+
+
+def _side(claim: dict[str, Any] | None) -> str:
+    if claim is None:
+        return "[dim]—[/dim]"
+    wanted = f" [dim](wanted {escape(claim['threshold'])})[/dim]" if claim["threshold"] else ""
+    return f"{MARKS[claim['verdict']]} {escape(measured(claim))}{wanted}"

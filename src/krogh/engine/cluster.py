@@ -1,0 +1,492 @@
+"""Training on a Ray cluster: an executor whose workers may be anywhere.
+
+Shares of cohorts are Ray tasks, each on one core or one GPU of whichever node has it free. What a share finds streams
+back as its trials end, so that a lost worker loses only the trials in flight. The driver is the one that counts: it
+hands out positions, drops what it has seen already, and hands out again what was lost.
+
+    with RayExecutor() as executor:                    # a cluster of this machine's own, gone at the end
+        krogh.lab.study.plan_study(...).run(executor=executor)
+    RayExecutor("auto")                                # the cluster that this machine belongs to
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import itertools
+import logging
+import os
+import signal
+import socket
+import time
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from typing import Any
+
+import jax
+import numpy as np
+
+from krogh import __version__
+from krogh.engine.cohort import Trials
+from krogh.engine.devices import cores_here
+from krogh.engine.inheriting import Family, Wanted, WeightsOf
+from krogh.engine.lane import Finished, Usage, Waiting
+from krogh.engine.sending import (
+    SENT,
+    Piece,
+    Source,
+    Trained,
+    configuration,
+    in_words,
+    known_template,
+    own_modules,
+    packed,
+    train_pieces,
+)
+from krogh.engine.shares import CPU, GPU, CohortWork, Lost, Share, next_share
+from krogh.errors import KroghError, require
+from krogh.saying import first_line, say
+
+STRIKES = 3  # workers that die of the same trials before they are given up
+LOOK_SECONDS = 2.0  # between two looks at what the cluster has
+ANSWER_SECONDS = 5.0
+PATIENCE = 20.0  # seconds without a worker before that is said
+ENVIRONMENT = {
+    CPU: {"KROGH_CORES": "1", "NPROC": "1", "JAX_PLATFORMS": "cpu"},  # NPROC: threads of XLA's pool
+    GPU: {"JAX_PLATFORMS": ""},
+}
+"""What a worker's process is told: its share of a node is one core, or one GPU."""
+
+TOKEN_HINT = " (one that asks for a token needs RAY_AUTH_MODE=token and the RAY_AUTH_TOKEN of its nodes)"
+
+_RUNS = itertools.count()
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a worker must know before it can read anything else."""
+
+    kind: str
+    versions: dict[str, str]
+    configuration: dict[str, Any]
+    sources: dict[str, Source]
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A worker has taken a share."""
+
+    node: str
+    pid: int
+
+
+def train_share(
+    setup: Setup, templates: dict[str, list[Any]], pieces: list[Piece], keep_weights: bool
+) -> Iterator[Begun | Trained]:
+    """The task: train a share and yield what is found. `templates` are references, in lists so that Ray leaves them."""
+    import ray
+
+    node = ray.util.get_node_ip_address()
+    yield Begun(node, os.getpid())
+    here = versions()
+    require(
+        here == setup.versions,
+        f"the worker on {node} has {_listed(here)}, the driver {_listed(setup.versions)}: install the same everywhere",
+    )
+    for name, value in setup.configuration.items():
+        if getattr(jax.config, name) != value:
+            jax.config.update(name, value)
+    require(
+        setup.kind != GPU or jax.local_devices()[0].platform != "cpu",
+        f"Ray has a GPU on {node}, but JAX finds none there: install krogh[cuda] on that node, or start it with "
+        "--num-gpus 0",
+    )
+    SENT.add(setup.sources)
+    known = {name: known_template(name, functools.partial(ray.get, ref[0])) for name, ref in templates.items()}
+    with closing(train_pieces(pieces, known, keep_weights)) as messages:
+        yield from messages
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """Versions that must be the same everywhere."""
+    return {"krogh": __version__, "jax": jax.__version__, "jaxlib": version("jaxlib")}
+
+
+def _listed(found: dict[str, str]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in found.items())
+
+
+class RayExecutor:
+    """Trains cohorts on a Ray cluster; an `Executor`.
+
+    `address` is that of a running cluster ("auto", "host:port" or "ray://host:port"); without one the cluster that the
+    environment names (`RAY_ADDRESS`), or else a new one of this machine alone, with `cpus` cores (all unless given),
+    which ends when the executor is closed. Networks learn on GPUs where the cluster has any, unless `gpus` is false;
+    outside learners on CPUs. `say` takes a line about whatever happened to workers.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        cpus: int | None = None,
+        gpus: bool = True,
+        say: Callable[[str], None] = say,
+    ):
+        require(
+            importlib.util.find_spec("ray") is not None,
+            "training on a cluster needs Ray, which is not installed: pip install 'krogh[cluster]'",
+        )
+        self.address = address or os.environ.get("RAY_ADDRESS") or None
+        self.gpus, self.say = gpus, say
+        self._cpus, self._own = cpus, False
+        self._functions: dict[str, Any] = {}
+
+    def __enter__(self) -> RayExecutor:
+        self.connect()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def connect(self) -> None:
+        """Join the cluster, or start one; a second time this does nothing."""
+        import ray
+
+        if self._functions:
+            return
+        require(
+            ray.util.client.ray.is_connected()
+            or getattr(ray._private.worker.global_worker, "mode", None) != ray.WORKER_MODE,
+            "a worker cannot train on the cluster that it belongs to: put what starts training under "
+            'if __name__ == "__main__":',
+        )
+        if not ray.is_initialized():
+            _start(self.address, self._cpus)
+            self._own = True
+        for kind in (CPU, GPU):
+            resources: dict[str, Any] = {"num_cpus": 1} if kind == CPU else {"num_cpus": 0, "num_gpus": 1}
+            remote: Any = ray.remote(max_calls=0, max_retries=0, **resources)
+            task = remote(train_share if _streams() else _whole_share)
+            stream: dict[str, Any] = {"num_returns": "streaming"} if _streams() else {}
+            self._functions[kind] = task.options(runtime_env={"env_vars": _environment(kind)}, **stream)
+
+    def close(self) -> None:
+        """Leave the cluster; one that was started for this ends."""
+        import ray
+
+        self._functions = {}
+        if self._own:
+            self._own = False
+            ray.shutdown()
+
+    @property
+    def device(self) -> str:
+        """The cluster in words."""
+        import ray
+
+        self.connect()
+        nodes = sum(bool(node["Alive"]) for node in ray.nodes())
+        has = [f"{count:g} {kind}s" for kind in (GPU, CPU) if (count := ray.cluster_resources().get(kind, 0))]
+        return f"Ray, {nodes} node{'s' * (nodes != 1)}: {', '.join(has) or 'none yet'}"
+
+    def workers(self, kind: str) -> int:
+        """How many shares of a kind the cluster can train at once."""
+        import ray
+
+        return int(ray.cluster_resources().get(kind, 0))
+
+    def submit(self, kind: str, *arguments: Any) -> Any:
+        return self._functions[kind].remote(*arguments)
+
+    def __call__(
+        self,
+        cohorts: Sequence[Trials],
+        positions: Sequence[np.ndarray | Waiting],
+        *,
+        usage: Usage | None = None,
+        keep_weights: bool = False,
+        weights_of: WeightsOf | None = None,
+    ) -> Generator[tuple[int, Finished | None], None, None]:
+        """As `run_cohorts`: (cohort, records) as trials end, (cohort, None) at a cohort's end."""
+        self.connect()
+        usage = Usage() if usage is None else usage
+        family = Family(cohorts, positions, weights_of)
+
+        def train(wanted: list[Wanted]) -> Generator[tuple[int, Finished | None], None, None]:
+            return _Run(self, [CohortWork(cohorts[each.place], *each) for each in wanted], usage).records()
+
+        yield from family.trained(train, positions, keep_weights)
+
+
+def _whole_share(*arguments: Any) -> list[Begun | Trained]:
+    """The task where nothing can be streamed: everything at its end."""
+    return list(train_share(*arguments))
+
+
+def _streams() -> bool:
+    """Ray's client, which talks to a cluster from outside, knows no streams."""
+    import ray
+
+    return not ray.util.client.ray.is_connected()
+
+
+def _start(address: str | None, cpus: int | None) -> None:
+    """Connect without a word of Ray's on the terminal, and without its taking over SIGTERM."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else a warning
+    import ray
+
+    _require_answer(address)
+    quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+    own: dict[str, Any] = {} if address else {"num_cpus": cpus or cores_here(), "include_dashboard": False}
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of forks that become other programs, and of what is said below
+            ray.init(address=address or "local", **quiet, **own)
+    except (ConnectionError, RuntimeError, ValueError, OSError, ImportError) as cause:
+        what = f"joined at {address}{TOKEN_HINT}" if address else "started"
+        raise KroghError(f"no Ray cluster could be {what}: {first_line(cause)}") from None
+    finally:
+        with contextlib.suppress(ValueError):  # not in the main thread
+            signal.signal(signal.SIGTERM, before)
+    # What Ray has to say of dead workers is printed by this function, whatever the level of its log.
+    ray._private.worker.print_to_stdstream = lambda *_, **__: None
+
+
+def _require_answer(address: str | None) -> None:
+    """Refuse an address where nobody listens: Ray would try for minutes."""
+    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
+    if colon and port.isdigit():
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_SECONDS).close()
+        except OSError as cause:
+            raise KroghError(f"no Ray cluster answers at {address}: {cause.strerror or cause}") from None
+
+
+def _environment(kind: str) -> dict[str, str]:
+    """What a worker's process is told, with what this one was told and results depend on."""
+    flags = [flag for flag in os.environ.get("XLA_FLAGS", "").split() if "host_platform_device_count" not in flag]
+    told = {"XLA_FLAGS": " ".join(flags)} if "XLA_FLAGS" in os.environ else {}
+    if "KROGH_PATH" in os.environ:
+        told["KROGH_PATH"] = os.environ["KROGH_PATH"]
+    if os.environ.get("KROGH_CACHE") == "off":
+        told["KROGH_CACHE"] = "off"
+    return told | ENVIRONMENT[kind]
+
+
+# --- the driver's side of a run ------------------------------------------------------------------------------------
+
+
+class _Run:
+    """The cohorts of one generation on their way through the cluster."""
+
+    def __init__(self, executor: RayExecutor, works: list[CohortWork], usage: Usage):
+        self._executor, self._works, self._usage = executor, works, usage
+        self._running: dict[Any, Share] = {}
+        self._looked = -LOOK_SECONDS
+        self._workers: dict[str, int] = {}
+        self._ceiling: dict[str, int] = {}
+        self._references: dict[int, Any] = {}
+        self._setups: dict[str, Any] = {}
+        self._name = f"{os.getpid()}-{time.time_ns()}-{next(_RUNS)}"
+        self._heard = time.monotonic()
+        self._on_cores = 0.0, 0  # seconds and trials
+
+    def records(self) -> Generator[tuple[int, Finished | None], None, None]:
+        import ray
+
+        trained = [work for work in self._works if not work.over]
+        packs = {work.place: packed(work.cohort.template) for work in trained}
+        self._sources = own_modules(packs.values())
+        self._references = {place: ray.put(pack) for place, pack in packs.items()}
+        packs.clear()
+        try:
+            while True:
+                for work in trained:
+                    if not work.over and work.at_its_end:
+                        work.over = True
+                        self._references.pop(work.place)
+                        yield work.place, None
+                if all(work.over for work in trained):
+                    return
+                self._hand_out()
+                yield from self._arrived()
+        finally:
+            for handle in self._running:
+                with contextlib.suppress(Exception):
+                    ray.cancel(handle, force=True)
+            self._running.clear()
+
+    # --- handing out
+
+    def _hand_out(self) -> None:
+        if time.monotonic() - self._looked > LOOK_SECONDS:
+            self._looked = time.monotonic()
+            self._workers = {kind: self._executor.workers(kind) for kind in (CPU, GPU)}
+        seconds, trials = self._on_cores
+        typical = seconds / trials if trials else None
+        for kind in (CPU, GPU):
+            works = [work for work in self._works if not work.over and self._kind(work) == kind]
+            most = self._room(kind)
+            under_way = sum(share.kind == kind for share in self._running.values())
+            # A few more than can run: no worker waits for the driver, and a cluster that grows sees why it should. But
+            # what a search asks for goes to whoever is free first.
+            while under_way < most + 1 + most // 4:
+                free = works if under_way < most else [work for work in works if work.waiting.closed]
+                share = next_share(free, kind, most, under_way, typical)
+                if share is None:
+                    break
+                self._submit(share)
+                under_way += 1
+
+    def _kind(self, work: CohortWork) -> str:
+        return GPU if self._executor.gpus and self._workers[GPU] and not work.outside else CPU
+
+    def _room(self, kind: str) -> int:
+        return max(1, min(self._workers[kind], self._ceiling.get(kind, self._workers[kind])))
+
+    def _setup(self, kind: str) -> Any:
+        import ray
+
+        if kind not in self._setups:
+            self._setups[kind] = ray.put(Setup(kind, versions(), configuration(), self._sources))
+        return self._setups[kind]
+
+    def _submit(self, share: Share) -> None:
+        templates, pieces = {}, []
+        for work, positions in share.pieces:
+            name = f"{self._name}-{work.place}"
+            templates[name] = [self._references[work.place]]
+            pieces.append(Piece(work.place, name, work.cohort.varying(positions), positions))
+            work.flying += len(positions)
+        keep_weights = share.pieces[0][0].keep_weights
+        handle = self._executor.submit(share.kind, self._setup(share.kind), templates, pieces, keep_weights)
+        self._running[handle] = share
+
+    # --- what comes back
+
+    def _arrived(self) -> Iterator[tuple[int, Finished | None]]:
+        import ray
+
+        handles = list(self._running)
+        if not handles:
+            time.sleep(0.02)  # a search that is thinking
+            return
+        ready, _ = ray.wait(handles, num_returns=1, timeout=0.2)
+        if ready and len(handles) > 1:
+            ready, _ = ray.wait(handles, num_returns=len(handles), timeout=0)
+        if ready:
+            self._heard = time.monotonic()
+        elif not any(share.node for share in self._running.values()) and time.monotonic() - self._heard > PATIENCE:
+            self._heard = float("inf")
+            kinds = " and ".join(sorted({share.kind for share in self._running.values()}))
+            self._executor.say(f"waiting for a free {kinds} ({self._executor.device})")
+        for handle in ready:
+            yield from self._read(handle, self._running[handle])
+
+    def _read(self, handle: Any, share: Share) -> Iterator[tuple[int, Finished | None]]:
+        """The next message of a share; at its end, what it lost goes back."""
+        import ray
+
+        try:
+            reference = next(handle) if _streams() else handle
+            messages = ray.get(reference)
+        except StopIteration:
+            del self._running[handle]
+            self._settle(share)
+            return
+        except ray.exceptions.RayTaskError as cause:
+            raise _cause(cause) from cause
+        except ray.exceptions.RayError as cause:
+            share.fault, messages = cause, []
+        for message in messages if isinstance(messages, list) else [messages]:
+            yield from self._take_in(message, share)
+        if not _streams():
+            del self._running[handle]
+            self._settle(share)
+
+    def _take_in(self, message: Begun | Trained, share: Share) -> Iterator[tuple[int, Finished | None]]:
+        if isinstance(message, Begun):
+            share.node, share.pid = message.node, message.pid
+            return
+        spent = replace(message.usage)
+        if message.finished is not None:
+            work = next(work for work, _ in share.pieces if work.place == message.place)
+            found = work.fresh(message.finished)
+            steps = message.finished.steps.sum(dtype=np.int64) - found.steps.sum(dtype=np.int64)
+            spent.useful_steps -= int(steps)  # of what had been there before
+            trials = len(message.finished.position)
+            work.seconds, work.trials = work.seconds + spent.seconds, work.trials + trials
+            if share.kind == CPU:
+                self._on_cores = self._on_cores[0] + spent.seconds, self._on_cores[1] + trials
+        self._usage.take_over(spent)
+        if message.finished is not None and len(found.position):
+            yield message.place, found
+
+    def _settle(self, share: Share) -> None:
+        """A task has ended: trials of it without a record go back."""
+        import ray
+
+        blamed = isinstance(share.fault, ray.exceptions.WorkerCrashedError | ray.exceptions.OutOfMemoryError)
+        missing = 0
+        for work, positions in share.pieces:
+            work.flying -= len(positions)
+            lost = positions[~work.seen[positions]]
+            missing += len(lost)
+            if not len(lost):
+                continue
+            if not blamed:
+                work.waiting.add(lost)
+                continue
+            strikes = share.strikes + 1
+            if strikes >= STRIKES:
+                raise KroghError(_given_up(work, lost, strikes, share))
+            # Smaller and smaller parts, so that the trials that kill workers are found, and the others trained.
+            parts = int(np.ceil(np.sqrt(len(lost)))) if strikes == 1 else len(lost)
+            work.lost += [Lost(part, strikes) for part in np.array_split(lost, parts)]
+        if share.fault is not None or missing:
+            self._tell(share, missing)
+
+    def _tell(self, share: Share, missing: int) -> None:
+        import ray
+
+        where = f" on {share.node} (process {share.pid})" if share.node else ""
+        went = f"{missing} trial{'s' * (missing != 1)} without a record {'go' if missing != 1 else 'goes'} back"
+        if isinstance(share.fault, ray.exceptions.OutOfMemoryError):
+            under_way = sum(other.kind == share.kind for other in self._running.values())
+            self._ceiling[share.kind] = max(1, min(under_way, self._room(share.kind) - 1))
+            least = f"from now on at most {self._ceiling[share.kind]} at a time"
+            self._executor.say(f"memory ran out, and Ray ended the worker{where}; {went}, {least}")
+        elif isinstance(share.fault, ray.exceptions.NodeDiedError):
+            self._executor.say(f"a node was lost with the worker{where}; {went}")
+        elif isinstance(share.fault, ray.exceptions.WorkerCrashedError):
+            self._executor.say(f"the worker{where} died; {went}")
+        else:
+            cause = "a record was lost" if share.fault is None else first_line(share.fault)
+            self._executor.say(f"the worker{where}: {cause}; {went}")
+
+
+def _cause(fault: Any) -> Exception:
+    """What went wrong in a task, as it would have been raised here."""
+    cause = fault.cause if isinstance(fault.cause, Exception) else fault
+    if isinstance(cause, KroghError):
+        return KroghError(str(cause))
+    if isinstance(cause, ImportError):
+        return KroghError(f"a worker cannot import what it needs ({cause}): install the same packages on all nodes")
+    return cause
+
+
+def _given_up(work: CohortWork, lost: np.ndarray, strikes: int, share: Share) -> str:
+    """Which trials killed their workers."""
+    named = [f"{position} (seed {int(np.asarray(work.given[int(position)].seed))})" for position in lost[:5]]
+    more = f" and {len(lost) - 5} more" if len(lost) > 5 else ""
+    which = f"trial{'s' * (len(lost) != 1)} {', '.join(named)}{more} of cohort {work.place}"
+    how = "" if share.fault is None else first_line(share.fault)
+    return f"{strikes} workers died of {which}, {in_words(work.given.template)} ({how})"

@@ -1,0 +1,147 @@
+"""What training will cost, from training a little: the first seconds of a cohort, on all lanes of this machine.
+
+A pilot compiles the cohort's program and trains trials from all over the cohort in as many slots as the real run would
+have, so that what lanes take from each other (caches, cores, a GPU) is part of what is measured. A visit of a lane that
+executes e trial-steps and begins b trials takes t ≈ e·(seconds per step) + b·(seconds per trial).
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.optimize import nnls
+
+from krogh.engine.cohort import Trials
+from krogh.engine.compiling import request_program
+from krogh.engine.executor import lanes_for
+from krogh.engine.inheriting import without_parents
+from krogh.engine.lane import Lane, Usage, Waiting
+from krogh.engine.memory import plan
+from krogh.engine.outside import OutsideLane
+from krogh.models.base import Learner
+
+REFILLS = 64  # of a pilot's slots, at most: who ends early makes room for another, as in a study
+
+
+@dataclass(frozen=True)
+class Pilot:
+    """What a pilot of one cohort found; seconds are those of one lane."""
+
+    compile_seconds: float
+    step_seconds: float
+    trial_seconds: float
+    ended: tuple[int, ...]  # steps of the trials that ended
+    running: tuple[int, ...]  # steps so far of those that did not
+
+
+@dataclass
+class _Lane:
+    """One lane of a pilot, and what its visits took."""
+
+    lane: Lane | OutsideLane
+    usage: Usage
+    visits: list[tuple[int, int, float]] = field(default_factory=list)  # trial-steps, trials begun, seconds
+    ended: list[int] = field(default_factory=list)
+    problem: BaseException | None = None
+
+    def go(self, waiting: Waiting, deadline: float, together: threading.Barrier) -> None:
+        try:
+            together.wait()
+            while time.perf_counter() < deadline:
+                before = len(self.lane.in_flight)
+                self.lane.refill(waiting)
+                begun = len(self.lane.in_flight) - before
+                if not len(self.lane.in_flight):
+                    return
+                executed, seconds = self.usage.executed_steps, self.usage.seconds
+                finished = self.lane.advance()
+                self.visits.append((self.usage.executed_steps - executed, begun, self.usage.seconds - seconds))
+                self.ended += [] if finished is None else finished.steps.tolist()
+        except BaseException as cause:
+            self.problem = cause
+
+    @property
+    def running(self) -> list[int]:
+        return [] if isinstance(self.lane, OutsideLane) else self.lane.steps().tolist()
+
+
+def fly(cohort: Trials, seconds: float) -> Pilot:
+    """Train some of the cohort's trials for about so many seconds, after compiling their program.
+
+    Trials that would begin with others' weights begin with their own: it takes as long.
+    """
+    cohort = without_parents(cohort).fitted()
+    count, template = len(cohort), cohort.template
+    outside = isinstance(template.model, Learner)
+    devices = lanes_for(count, 0, outside)
+    lanes, wanted, compiled = list[_Lane](), 0, 0.0
+    for device in devices:
+        usage = Usage()
+        if outside:
+            lanes.append(_Lane(OutsideLane(cohort, usage), usage))
+            wanted += 4
+            continue
+        size = plan(template, -(-count // len(devices)), device)
+        if not wanted:  # several devices compile beside one another
+            begun = time.perf_counter()
+            request_program(template, size, device)[0].result()
+            compiled = time.perf_counter() - begun
+        lanes.append(_Lane(Lane(cohort, size, device, usage=usage), usage))
+        wanted += size.slots
+    positions = np.unique(np.linspace(0, count - 1, min(count, REFILLS * wanted)).round().astype(np.int64))
+    waiting = Waiting(np.random.default_rng(0).permutation(positions), len(lanes))
+    together, deadline = threading.Barrier(len(lanes)), time.perf_counter() + seconds
+    threads = [threading.Thread(target=lane.go, args=(waiting, deadline, together), daemon=True) for lane in lanes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for lane in lanes:
+        if lane.problem is not None:
+            raise lane.problem
+    step, trial = _fitted([visit for lane in lanes for visit in lane.visits])
+    return Pilot(
+        compiled,
+        step,
+        trial,
+        tuple(steps for lane in lanes for steps in lane.ended),
+        tuple(steps for lane in lanes for steps in lane.running),
+    )
+
+
+def _fitted(visits: Sequence[tuple[int, int, float]]) -> tuple[float, float]:
+    """Seconds per trial-step and per trial that explain the visits best, by least squares on relative errors."""
+    table = np.array(visits, float).reshape(-1, 3)
+    table = table[table[:, 0] > 0]
+    if not len(table):
+        return math.nan, math.nan
+    overall = table[:, 2].sum() / table[:, 0].sum()
+    if len(table) < 4 or not 0 < (table[:, 1] > 0).sum() < len(table):
+        return float(overall), 0.0
+    weight = 1 / np.sqrt(np.maximum(table[:, 2], 1e-6))
+    (step, trial), _ = nnls(table[:, :2] * weight[:, None], table[:, 2] * weight)
+    return (float(step), float(trial)) if step > 0 else (float(overall), 0.0)
+
+
+def expected_steps(pilot: Pilot, budget: float) -> float:
+    """The mean steps of a trial within its budget, by the Kaplan–Meier estimate ∫₀^B P(T > t) dt.
+
+    Beyond the last step that any trial of the pilot reached, those left are taken to go on to the budget.
+    """
+    times = np.array([*pilot.ended, *pilot.running], float)
+    if not len(times):
+        return budget
+    over = np.array([True] * len(pilot.ended) + [False] * len(pilot.running))
+    order = np.lexsort((~over, times))
+    left, alive, last, mean = len(times), 1.0, 0.0, 0.0
+    for time_, ended in zip(times[order], over[order], strict=True):
+        mean += alive * (min(time_, budget) - last)
+        last = min(time_, budget)
+        alive *= 1 - 1 / left if ended else 1.0
+        left -= 1
+    return float(mean + alive * max(0.0, budget - last))

@@ -1,0 +1,491 @@
+"""A Ray cluster trains what this machine would, bit for bit, whatever dies on the way."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import krogh
+from krogh.engine import Inherited, Usage, Weights, family, run_cohorts, sending
+from krogh.engine.cluster import RayExecutor
+from krogh.engine.lane import Waiting
+from krogh.engine.shares import CPU, GPU, LEAST_SECONDS, MOST_SECONDS, CohortWork, next_share
+from krogh.errors import KroghError
+from krogh.models.base import Learner
+from krogh.values import data, structure
+
+PROBES = (krogh.Error(), krogh.Movement(), krogh.BatchLoss())
+ray = pytest.importorskip("ray")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning"),  # what Ray forks becomes another program
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+
+class Majority(Learner):
+    """Guesses what is most frequent, after `seconds`; `fatal` is a seed whose worker dies, each time, or once where
+    `mark` names a file to be left behind."""
+
+    seconds: np.ndarray = data(default=0.0)
+    fatal: int = structure(default=-1)
+    mark: str = structure(default="")
+
+    kind = "majority"
+
+    def fit(self, x, y, seed):
+        time.sleep(float(self.seconds))
+        if self.fatal == seed and not (self.mark and Path(self.mark).exists()):
+            if self.mark:
+                Path(self.mark).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        mean = np.sign(y.mean() + 1e-3 * (seed % 7))
+        return lambda queries: np.full(len(queries), mean, np.float32)
+
+    def check(self, task):
+        pass
+
+    @classmethod
+    def example(cls):
+        return cls(), krogh.Parity(n=6, k=2)
+
+
+def learners(count, **fields):
+    stopping = krogh.Stopping(accuracy=0.5, budget=10, validation=200)
+    training = krogh.Training(regime=krogh.FullBatch(m=21), stopping=stopping)
+    (cohort,) = krogh.sweep(krogh.Trial(krogh.Parity(n=6, k=2), Majority(**fields), training), seed=range(count))
+    return cohort
+
+
+def seed_given(cohort, position):
+    """The seed that an outside learner gets in a trial."""
+    seeds = []
+
+    class Listening(Majority):
+        def fit(self, x, y, seed):
+            seeds.append(seed)
+            return lambda queries: np.ones(len(queries), np.float32)
+
+    trial = cohort[position]
+    krogh.run(krogh.Trial(trial.task, Listening(), trial.training, seed=int(trial.seed)))
+    return seeds[0]
+
+
+def train(executor, cohorts, positions=None, **options):
+    """Records by cohort and position down to the last bit, none twice; every cohort ends once, after its records."""
+    found, ended, usage = {}, [], Usage()
+    everyone = [np.arange(len(cohort)) for cohort in cohorts] if positions is None else positions
+    with closing(executor(cohorts, everyone, usage=usage, **options)) as records:
+        for place, finished in records:
+            assert place not in ended
+            if finished is None:
+                ended.append(place)
+                continue
+            for row, position in enumerate(finished.position.tolist()):
+                assert (place, position) not in found
+                columns = {name: column for name, column in vars(finished).items() if column is not None}
+                found[place, position] = pickle.dumps(_row(columns, row))
+    assert sorted(ended) == [place for place, wanted in enumerate(everyone) if not isinstance(wanted, int)]
+    return found, usage
+
+
+def _row(column, row):
+    return (
+        {name: _row(part, row) for name, part in column.items()} if isinstance(column, dict) else column[row].tolist()
+    )
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    from ray.cluster_utils import Cluster
+
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    started = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+    yield started
+    ray.shutdown()
+    started.shutdown()
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def executor(cluster, said):
+    return RayExecutor(cluster.address, say=said.append)
+
+
+# --- what is sent, and in what portions (no cluster) ---------------------------------------------------------------
+
+
+def test_the_modules_of_own_classes_are_sent_and_imported_as_they_are(monkeypatch):
+    pack = sending.packed(learners(3).template)
+    sources = sending.own_modules([pack])
+    assert __name__ in sources and not any(name.partition(".")[0] in ("krogh", "numpy", "ray") for name in sources)
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    mine = sys.modules[__name__]
+    monkeypatch.delitem(sys.modules, __name__)
+    finder = sending.Sent()
+    changed = sources[__name__].text.replace(b"mean = np.sign", b"mean = -np.sign")
+    finder.add({__name__: sending.Source("elsewhere.py", changed, False)})
+    there = sending.unpacked(pack)
+    assert type(there.model) is not Majority and sys.modules[__name__] is not mine
+    assert len(krogh.values.columns(there)) == len(krogh.values.columns(learners(1).template))
+    x, y = np.ones((3, 6), np.float32), np.ones(3, np.float32)
+    assert there.model.fit(x, y, 0)(x)[0] == -Majority().fit(x, y, 0)(x)[0]
+
+
+def test_what_no_other_process_could_read_is_refused():
+    class Local(Majority):
+        pass
+
+    trial = learners(1).template
+    with pytest.raises(KroghError, match=r"Local on Parity cannot be sent to workers .* top of a file"):
+        sending.packed(krogh.Trial(trial.task, Local(), trial.training))
+
+
+def test_records_travel_together_and_none_is_held_back():
+    def slow():
+        yield from range(5)
+        time.sleep(0.4)
+        yield 5
+        raise KroghError("at the end")
+
+    begun, got = time.monotonic(), []
+    with pytest.raises(KroghError, match="at the end"):
+        for batch in sending.gathered(slow(), 0.05):
+            got.append((batch, time.monotonic() - begun))
+    assert [batch for batch, _ in got] == [[0, 1, 2, 3, 4], [5]]
+    assert got[0][1] < 0.35
+
+
+def work_of(count, pace=None, place=0, closed=True):
+    cohort = learners(count)
+    waiting = Waiting(np.arange(count), closed=closed)
+    work = CohortWork(cohort, place, cohort, waiting, False)
+    if pace is not None:
+        work.seconds, work.trials = pace, 1
+    return work
+
+
+def handed_out(works, kind, workers):
+    """The shares that a cluster whose workers all take equally long would hand out."""
+    shares = []
+    while (share := next_share(works, kind, workers, 0)) is not None:
+        shares.append([(work.place, taken.tolist()) for work, taken in share.pieces])
+    return shares
+
+
+@pytest.mark.parametrize("kind", [CPU, GPU])
+@pytest.mark.parametrize("workers", [1, 4, 100])
+@pytest.mark.parametrize("paces", [(None,), (0.01,), (0.01, None, 3.0), tuple([0.001] * 40)])
+def test_every_trial_is_handed_out_once(kind, workers, paces):
+    works = [work_of(37 + place, pace, place) for place, pace in enumerate(paces)]
+    given = [
+        (place, position) for share in handed_out(works, kind, workers) for place, some in share for position in some
+    ]
+    assert sorted(given) == [(work.place, position) for work in works for position in range(len(work.cohort))]
+
+
+def test_shares_last_seconds_at_first_and_less_at_the_end():
+    sizes = [sum(len(some) for _, some in share) for share in handed_out([work_of(100_000, 0.01)], CPU, 4)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] * 0.01 == pytest.approx(MOST_SECONDS)
+    assert all(size * 0.01 <= LEAST_SECONDS + 0.011 for size in sizes[-4:])
+    assert len(sizes) < 100
+
+
+def test_before_the_pace_is_known_workers_begin_with_different_cohorts():
+    works = [work_of(100, place=place) for place in range(3)]
+    for place in range(3):
+        ((work, taken),) = next_share(works, CPU, 4, place).pieces
+        assert work.place == place and 1 <= len(taken) <= 8
+        work.flying += len(taken)
+
+
+def test_few_trials_of_unknown_length_are_shared_by_all():
+    assert [len(share[0][1]) for share in handed_out([work_of(16)], CPU, 4)][:4] == [2] * 4
+
+
+def test_a_gpu_has_equal_parts_or_whole_cohorts():
+    few = handed_out([work_of(4000)], GPU, 4)
+    assert [len(some) for share in few for _, some in share] == [1000] * 4
+    many = handed_out([work_of(100, place=place) for place in range(16)], GPU, 2)
+    assert [len(some) for _, some in many[0]] == [100] * 4 and len(many) < 16
+
+
+# --- on a cluster --------------------------------------------------------------------------------------------------
+
+
+def test_records_are_those_of_this_machine_bit_for_bit(executor, base):
+    (networks,) = krogh.sweep(base, seed=range(40))
+    cohorts = [networks, learners(30)]
+    here, usage = train(run_cohorts, cohorts, keep_weights=True)
+    there, used = train(executor, cohorts, keep_weights=True)
+    assert there == here and len(there) == 70
+    assert (used.useful_steps, used.executed_steps) == (usage.useful_steps, usage.executed_steps)
+    assert 1 <= used.compilations <= 2 and used.seconds > 0
+
+
+def test_closing_ends_within_five_seconds_and_frees_the_workers(executor):
+    records = executor([learners(2, fatal=-2), learners(8, seconds=60.0)], [np.arange(2), np.arange(8)])
+    place, _ = next(records)
+    time.sleep(0.5)  # by now the other worker is at a trial of a minute
+    begun = time.monotonic()
+    records.close()
+    assert place == 0 and time.monotonic() - begun < 5
+    assert len(train(executor, [learners(2)])[0]) == 2
+
+
+@pytest.mark.slow
+def test_probes_snapshots_samples_and_several_cohorts(executor, base, offline, full_batch):
+    probed = krogh.Trial(base.task, base.model, base.training, probes=PROBES, probe_every=50, snapshots=(0, 50))
+    cohorts = [
+        *krogh.sweep(probed, seed=range(9)),
+        *krogh.sweep(offline, training__regime__m=[20, 40], seed=range(5)),
+        *krogh.sweep(full_batch, training__regime__m=[20, 33], seed=range(5)),
+    ]
+    here, usage = train(run_cohorts, cohorts, keep_weights=True)
+    there, used = train(executor, cohorts, keep_weights=True)
+    assert there == here and used.useful_steps == usage.useful_steps
+
+
+@pytest.mark.slow
+def test_children_begin_with_the_weights_of_parents_trained_elsewhere(executor, base):
+    child = krogh.Trial(base.task, base.model, base.training, start=Inherited(base))
+    cohorts = [family(child, range(12)), *krogh.sweep(base, seed=range(12))]
+    here, _ = train(run_cohorts, cohorts)
+    there, _ = train(executor, cohorts)
+    assert there == here and len(there) == 24
+    kept = Weights()
+    krogh.run(cohorts[1], weights=kept)
+    alone, _ = train(executor, cohorts[:1], weights_of=kept)
+    assert alone == {key: found for key, found in here.items() if key[0] == 0}
+
+
+@pytest.mark.slow
+def test_a_search_is_handed_more_while_it_runs(executor, base):
+    (networks,) = krogh.sweep(base, seed=range(60))
+    here, _ = train(run_cohorts, [networks])
+    waiting = Waiting(np.arange(6), closed=False, expected=6)
+    found, asked = {}, 6
+    with closing(executor([networks], [waiting])) as records:
+        for _, finished in records:
+            if finished is None:
+                break
+            found |= dict(zip(finished.position.tolist(), finished.steps.tolist(), strict=True))
+            more = range(asked, min(60, asked + len(finished.position)))
+            waiting.add(more)
+            asked += len(more)
+            if len(found) == 60:
+                waiting.close()
+    assert found == {position: pickle.loads(row)["steps"] for (_, position), row in here.items()}
+
+
+@pytest.mark.slow
+def test_a_killed_worker_loses_only_what_it_was_at(executor, said, tmp_path):
+    fatal = seed_given(learners(24), 11)
+    cohort = learners(24, fatal=fatal, mark=str(tmp_path / "died"), seconds=0.05)
+    there, used = train(executor, [cohort])
+    here, usage = train(run_cohorts, [cohort])
+    assert there == here and used.useful_steps == usage.useful_steps == 24
+    (line,) = said
+    assert "died" in line and "go back" in line and "process" in line
+
+
+@pytest.mark.slow
+def test_trials_that_kill_every_worker_are_named_and_others_are_trained(executor, said):
+    cohort = learners(12, fatal=seed_given(learners(12), 7))
+    found = []
+    with pytest.raises(KroghError, match=r"3 workers died of trial 7 \(seed 7\) of cohort 0, Majority on Parity"):
+        for _, finished in executor([cohort], [np.arange(12)]):
+            found += finished.position.tolist()
+    assert 7 not in found and len(found) == len(set(found)) >= 6
+    assert len(said) == 2
+
+
+@pytest.mark.slow
+def test_a_killed_node_loses_only_what_it_was_at(cluster, executor, said):
+    extra = cluster.add_node(num_cpus=2)
+    cohort = learners(120, seconds=0.3)
+    found, busy = [], float("inf")
+    with closing(executor([cohort], [np.arange(120)])) as records:
+        for _, finished in records:
+            found += [] if finished is None else finished.position.tolist()
+            if busy == float("inf") and ray.available_resources().get("CPU", 0) < 1:  # all four are at work
+                busy = time.monotonic()
+            if extra is not None and time.monotonic() - busy > 1:
+                cluster.remove_node(extra, allow_graceful=False)
+                extra = None
+    assert extra is None and sorted(found) == list(range(120))
+    assert said and all("back" in line for line in said)
+
+
+@pytest.mark.slow
+def test_learners_are_trained_on_cores_and_a_gpu_that_jax_does_not_find_is_named(cluster, executor, base):
+    node = cluster.add_node(num_cpus=1, num_gpus=1)
+    try:
+        there, _ = train(executor, [learners(6)])
+        assert len(there) == 6
+        with pytest.raises(KroghError, match=r"Ray has a GPU on .*, but JAX finds none there: install krogh\[cuda\]"):
+            train(executor, krogh.sweep(base, seed=range(4)))
+        on_cores = RayExecutor(cluster.address, gpus=False)
+        assert len(train(on_cores, krogh.sweep(base, seed=range(4)))[0]) == 4
+    finally:
+        cluster.remove_node(node)
+
+
+@pytest.mark.slow
+def test_an_error_of_a_learner_is_raised_here(executor):
+    cohort = learners(4, mark="\0")  # no such file name
+    fatal = seed_given(cohort, 2)
+    with pytest.raises(ValueError, match="null byte"):
+        train(executor, [learners(4, mark="\0", fatal=fatal)])
+
+
+# --- the command line ----------------------------------------------------------------------------------------------
+
+EXPERIMENT = '''
+from dataclasses import dataclass
+import time
+import numpy as np
+import krogh
+from krogh import Experiment, experiment, setting
+from krogh.models.base import Learner
+from krogh.values import data
+
+
+class Slow(Learner):
+    """Guesses at random after a while."""
+
+    seconds: np.ndarray = data(default=0.3)
+    kind = "slow"
+
+    def fit(self, x, y, seed):
+        time.sleep(float(self.seconds))
+        return lambda queries: np.full(len(queries), np.float32(1 if seed % 2 else -1))
+
+    def check(self, task):
+        pass
+
+    @classmethod
+    def example(cls):
+        return cls(), krogh.Parity(n=6, k=2)
+
+
+@dataclass(frozen=True)
+class Settings:
+    seeds: int = setting(12, "seeds")
+
+
+@experiment("mine/slow")
+class Mine(Experiment):
+    """Guessing takes its time."""
+
+    title, question, source = "Guessing", "How long does it take?", "own"
+
+    scales = {"smoke": Settings(), "laptop": Settings(), "paper": Settings()}
+
+    def trials(self, settings):
+        for n in (5, 6, 7, 8):
+            stopping = krogh.Stopping(accuracy=0.5, budget=10, validation=100)
+            training = krogh.Training(regime=krogh.FullBatch(m=11), stopping=stopping)
+            yield from krogh.sweep(krogh.Trial(krogh.Parity(n=n, k=2), Slow(), training), seed=range(settings.seeds))
+
+    def measure(self, results):
+        return {}
+
+    def claims(self, tables, say):
+        pass
+
+    def figures(self, tables):
+        return []
+'''
+
+
+SCRIPT = """
+import time
+import numpy as np
+import krogh
+from krogh.engine.cluster import RayExecutor
+from krogh.models.base import Learner
+from krogh.values import data
+
+
+class Patient(Learner):
+    seconds: np.ndarray = data(default=0.01)
+    kind = "patient"
+
+    def fit(self, x, y, seed):
+        time.sleep(float(self.seconds))
+        return lambda queries: np.ones(len(queries), np.float32)
+
+    def check(self, task):
+        pass
+
+    @classmethod
+    def example(cls):
+        return cls(), krogh.Parity(n=6, k=2)
+
+
+def main():
+    trial = krogh.Trial(krogh.Parity(n=6, k=2), Patient(), krogh.Training(regime=krogh.FullBatch(m=9)))
+    cohorts = krogh.sweep(trial, model__seconds=[0.0, 0.02], seed=range(3))
+    with RayExecutor(cpus=1) as executor:
+        found = [finished for _, finished in executor(cohorts, [np.arange(6)]) if finished is not None]
+    print(sum(len(finished.position) for finished in found))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_script_sends_its_own_classes_but_no_worker_starts_it_again(tmp_path, guarded):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT + ('\nif __name__ == "__main__":\n    main()\n' if guarded else "\nmain()\n"))
+    environment = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment)
+    if guarded:
+        assert done.stdout.strip() == "6", done.stderr
+    else:
+        assert "put what starts training under if __name__" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_driver_that_was_killed_goes_on_where_it_was(tmp_path):
+    plugin = tmp_path / "guessing.py"
+    plugin.write_text(EXPERIMENT)
+    command = [sys.executable, "-m", "krogh", "run", "mine/slow", "--plugin", str(plugin), "--scale", "smoke", "--out"]
+    environment = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}
+    out, undisturbed = tmp_path / "out", tmp_path / "undisturbed"
+    study = out / "mine" / "slow"
+
+    def run(*arguments):
+        return subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, env=environment)
+
+    driver = subprocess.Popen([*command, str(out), "--executor", "ray"], env=environment, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 120
+    while not list(study.glob("cohorts/*.parquet")):
+        assert driver.poll() is None and time.monotonic() < deadline, driver.stderr.read()
+        time.sleep(0.1)
+    driver.kill()
+    driver.communicate()
+    known = len(pl.concat([pl.read_parquet(path) for path in study.glob("cohorts/*.parquet")]))
+    assert 0 < known < 48
+    again = run(out, "--executor", "ray")
+    noise = [line for line in (again.stdout + again.stderr).splitlines() if not line.startswith("krogh: ")]
+    assert again.returncode == 0 and "ray" not in "\n".join(noise).lower().replace(str(tmp_path), "")
+    assert run(undisturbed).returncode == 0
+    tables = [pl.read_parquet(folder / "mine" / "slow" / "trials.parquet") for folder in (out, undisturbed)]
+    assert tables[0].equals(tables[1]) and len(tables[0]) == 48
+    shutil.rmtree(out)

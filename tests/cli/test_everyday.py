@@ -266,13 +266,15 @@ def test_a_study_ends_soon_wherever_it_stands_and_can_be_resumed(tmp_path, sign)
     file = tmp_path / "slow_lab.py"
     file.write_text(SLOW)
     command = [sys.executable, "-m", "krogh", "run", "mine/slow", "--plugin", str(file), "--scale", "smoke"]
-    running = subprocess.Popen(
-        [*command, "--out", str(tmp_path / "runs")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert running.stdout.readline().strip() == "asleep"
-    begun = time.monotonic()
-    running.send_signal(sign)
-    out, err = running.communicate(timeout=60)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*command, "--out", str(tmp_path / "runs")], **pipes) as running:
+        try:
+            assert running.stdout.readline().strip() == "asleep"
+            begun = time.monotonic()
+            running.send_signal(sign)
+            out, err = running.communicate(timeout=60)
+        finally:
+            running.kill()
     assert running.returncode == 130 and "can be resumed" in out and "Traceback" not in err
     assert time.monotonic() - begun < 20  # seconds on a free machine: three of grace
     assert json.loads((tmp_path / "runs" / "mine" / "slow" / "study.json").read_text())["status"] == "interrupted"

@@ -513,14 +513,15 @@ def test_weights_cannot_be_asked_for_afterwards(weighed, copied, tiny, contents)
 # --- cost ---------------------------------------------------------------------------------------------------
 
 MEASURING = """
-import resource, sys
+import sys
 import tiny_lab
+from peak_memory import peak_kilobytes
 from krogh.lab import run_study
 
 for seeds in (2_000, 20_000):
     quick = {"n": 4, "k": 1, "widths": (2,), "budget": 10, "seeds": seeds}
     run_study(tiny_lab.Tiny(), "smoke", f"{sys.argv[1]}/{seeds}", changes=quick)
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    print(peak_kilobytes())
 """
 
 

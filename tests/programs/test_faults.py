@@ -7,13 +7,13 @@ its number. Bombs are small inputs that ask for a lot of work.
 from __future__ import annotations
 
 import random
-import resource
 import signal
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
+from peak_memory import forget_peak, peak_kilobytes
 
 from krogh.errors import KroghError
 from krogh.programs import budgets
@@ -58,9 +58,10 @@ def within(seconds):
 @pytest.fixture(autouse=True)
 def little_memory():
     """The process does not grow by more than a few hundred megabytes in any of these."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    forget_peak()
+    before = peak_kilobytes()
     yield
-    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024 < MEGABYTES
+    assert (peak_kilobytes() - before) / 1024 < MEGABYTES
 
 
 def mutated(texts, rng):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 import subprocess
 import sys
 
@@ -199,7 +200,8 @@ def test_a_long_run_that_goes_wrong_is_told_by_its_first_difference(monkeypatch)
 def test_memory_does_not_grow_with_states_or_steps():
     """In a process of its own: 1,500 states, and 30,000 steps; most of what it takes are the libraries."""
     script = """
-import resource, sys, numpy as np
+import sys, numpy as np
+from peak_memory import peak_kilobytes
 from krogh.networks.machines.compiled import compile_machine
 from krogh.programs.machines.machine import Machine
 states, steps = map(int, sys.argv[1:])
@@ -208,12 +210,14 @@ tables = dict(next_state=rng.integers(states - 1, size=(states, 3)), write=rng.i
               move=2 * rng.integers(2, size=(states, 3)) - 1)
 names = tuple(f"q{i}" for i in range(states))
 machine = Machine(name="large", states=names, alphabet=("_", "0", "1"), start=0, halting=(states - 1,), **tables)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak_kilobytes()
 assert compile_machine(machine, steps).check(["", "01"]).holds
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+print((peak_kilobytes() - before) / 1024)
 """
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     for arguments in (("1500", "300"), ("4", "30000")):
-        done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True)
+        command = [sys.executable, "-c", script, *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         assert float(done.stdout) < 300, "megabytes; 1,500 states took gigabytes when all steps went at once"
 
 

@@ -248,6 +248,32 @@ def test_positions_find_their_cohorts_and_nothing_waits_in_the_end(tiny):
     assert search.over() and 4 <= len(seen) == search.trials <= 12
 
 
+def test_others_get_an_equal_share_of_what_is_in_flight(tiny):
+    """Whoever trains what; nothing waits for somebody who has gone, and no trial is handed out twice."""
+    (cohort,) = sweep(Trial(Parity(4, 2), Mlp(4), Training(stopping=Stopping(budget=10))), seed=range(80))
+    search = Search([Problem("one", {1: range(40), 2: range(40, 80)})], width=6, rule=Rule(least=60, budget=60))
+    dispatcher = Dispatcher(search, [cohort], {})
+    (waiting,) = dispatcher.waiting
+    seen = waiting.take(6).tolist()
+    assert len(seen) == 6 and dispatcher.give_away() == {}, "alone, all is its own"
+
+    dispatcher.share_with(2)
+    ended = np.array(seen)
+    dispatcher.report(0, ended, ended % 2 == 0)
+    here = waiting.take(100).tolist()
+    first, second = dispatcher.give_away(), dispatcher.give_away()
+    assert [len(here), len(first[0]), len(second[0])] == [2, 2, 1] and len(search.in_flight) == 6
+    assert len({*seen, *here, *first[0], *second[0]}) == 6 + 5, "one is set aside for whoever asks next"
+
+    elsewhere = np.array(first[0])
+    dispatcher.report(0, elsewhere, elsewhere % 2 == 0, elsewhere=True)
+    assert waiting.left() == 0 and len(dispatcher.give_away()[0]) == 2, "its own share is full, the rest is theirs"
+    dispatcher.take_back(0, second[0][0])
+    assert waiting.left() == 0
+    dispatcher.share_with(0)
+    assert second[0][0] in waiting.take(100).tolist() and not waiting.closed
+
+
 @pytest.mark.parametrize("known", [0, 5, 12, 30])
 def test_what_is_known_already_is_not_counted_as_work(tiny, known):
     (cohort,) = sweep(Trial(Parity(4, 2), Mlp(4), Training(stopping=Stopping(budget=10))), seed=range(40))

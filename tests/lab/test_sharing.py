@@ -21,7 +21,9 @@ from krogh.engine.lane import Waiting
 from krogh.errors import KroghError
 from krogh.lab import members, run_study, sharing, training
 from krogh.lab.costs import total_costs
+from krogh.lab.frontier import Rule
 from krogh.lab.members import Member, joined
+from krogh.lab.search import Problem, Search
 from krogh.lab.sharing import Crew
 from krogh.lab.store import Store
 from krogh.lab.study import plan_study
@@ -140,8 +142,8 @@ def test_what_is_given_away_comes_back_when_its_owner_dies_and_is_counted_once(t
     leader, helper = Member(tmp_path), Member(tmp_path)
     leader.join(), helper.join()
     assert leader.leads()
-    crew = Crew(leader, store, ids, adopting=True)
-    waiting = crew.queues([np.arange(24), np.arange(24)])
+    crew = Crew(leader, store, ids)
+    waiting = crew.share(crew.queues([np.arange(24), np.arange(24)]))
     attend = lambda: crew.attend(lambda place, positions, rows: took.append((place, sorted(positions.tolist()))))  # noqa: E731
 
     attend()
@@ -171,14 +173,14 @@ def test_a_new_leader_leaves_to_the_others_what_they_have(tmp_path, tiny):
         member.join()
     assert old.leads()
     helper.say(wants=0)
-    first = Crew(old, Store(tmp_path / "cohorts"), ids, adopting=True)
-    first.queues([np.arange(24), np.arange(24)])
+    first = Crew(old, Store(tmp_path / "cohorts"), ids)
+    first.share(first.queues([np.arange(24), np.arange(24)]))
     first.attend(lambda *_: None)
     given = old.given(helper.name, 0)
     old.leave()
     assert new.leads()
-    second = Crew(new, Store(tmp_path / "cohorts"), ids, adopting=True)
-    queues = second.queues([np.arange(24), np.arange(24)])
+    second = Crew(new, Store(tmp_path / "cohorts"), ids)
+    queues = second.share(second.queues([np.arange(24), np.arange(24)]))
     assert [sorted({*range(24)} - {*one.waiting().tolist()}) for one in queues] == [[], given[1]]
     second.attend(lambda *_: None)
     assert new.given(helper.name, 1) is None, "it is still busy"
@@ -236,6 +238,44 @@ def test_two_share_a_study(tmp_path, tiny, alone, monkeypatch, machines):
     assert not (folder / ".members").exists()
 
 
+def test_two_share_a_search(tmp_path, tiny, monkeypatch):
+    """Little waits in a search, so what is in flight is shared; each trial is trained once and reported once."""
+    monkeypatch.setattr(sharing, "BEAT_SECONDS", 0.02)
+    monkeypatch.setattr(sharing, "LOOK_SECONDS", 0.01)
+    told: dict[int, bool] = {}
+
+    class Told(Search):
+        def report(self, results):
+            told.update(results)
+            return super().report(results)
+
+    class Adaptive(tiny.Tiny):
+        def search(self, settings, cohorts):
+            pools, first = {}, 0
+            for size, cohort in enumerate(cohorts, 1):
+                pools[size], first = range(first, first + len(cohort)), first + len(cohort)
+            return Told([Problem("one", pools)], width=8, rule=Rule(least=150, budget=150))
+
+    def take_part():
+        show = lambda progress: time.sleep(0.02)  # noqa: E731 (so that the second comes in time)
+        studies.append(run_study(Adaptive(), "smoke", tmp_path, changes=CHANGES, show=show))
+
+    studies = []
+    threads = [threading.Thread(target=take_part) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    folder = studies[0].folder
+    assert [study.status for study in studies] == ["complete"] * 2 and studies[0].claims == studies[1].claims
+    table = table_of(folder)
+    assert len(told) == len(table) == table["id"].n_unique() == 150
+    assert sum(told.values()) == (table["outcome"] == "converged").sum()
+    costs = [json.loads(path.read_text())["trained_steps"] for path in (folder / "costs").iterdir()]
+    assert len(costs) == 2 and min(costs) > 0.15 * sum(costs), "both have trained"
+    assert sum(costs) == studies[0].summary["engine"]["useful_steps"], "and nothing twice"
+
+
 def test_who_trains_or_keeps_something_else_is_sent_away(tmp_path, tiny, alone):
     planned = plan_study(tiny.Tiny(), "smoke", tmp_path, changes=CHANGES)
     planned.folder.mkdir(parents=True)
@@ -246,8 +286,8 @@ def test_who_trains_or_keeps_something_else_is_sent_away(tmp_path, tiny, alone):
         helper = Member(planned.folder, "another plan")
         helper.join()
         helper.say(wants=0)
-        crew = Crew(leader, Store(planned.folder / "cohorts"), planned.ids, adopting=True)
-        crew.queues([np.arange(len(ids)) for ids in planned.ids])
+        crew = Crew(leader, Store(planned.folder / "cohorts"), planned.ids)
+        crew.share(crew.queues([np.arange(len(ids)) for ids in planned.ids]))
         crew.attend(lambda *_: None)
         assert leader.given(helper.name, 0) is None and not crew.gave
         helper.leave()

@@ -10,6 +10,8 @@ back as they come. `krogh.lab.replay` runs one on trials that were all trained a
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -100,6 +102,10 @@ class Search:
         """How many trials the full grid would take."""
         return len(self._home)
 
+    def expected(self, cohorts: int) -> int:
+        """How many trials of one of so many cohorts are likely to be in flight: a problem's may all be of one."""
+        return min(self.width, self.ahead or max(1, self.width // max(1, cohorts)))
+
     def _wants(self, progress: _Progress) -> bool:
         """Whether more trials of this problem should be launched, as far as is known."""
         launched = progress.frontier.trials + progress.flying
@@ -176,15 +182,18 @@ class Dispatcher:
     """Between a search, which knows positions in the study, and the engine, which knows cohorts.
 
     `waiting` holds for each cohort the trials that were asked for; all are closed once nothing more will be asked for.
-    `most` is the largest number of trials that the search may still run.
+    `most` is the largest number of trials that the search may still run. What is in flight is all that can be shared
+    with other processes, so each, this one too, has an equal share of it: what is above that is set aside for them.
     """
 
     def __init__(self, search: Search, cohorts: Sequence[Trials], known: dict[int, bool]):
         self._search = search
         self._firsts = np.concatenate([[0], np.cumsum([len(cohort) for cohort in cohorts])])
-        # A problem's trials may all be of one cohort, so each has room for what one problem has in flight.
-        flying = min(search.width, search.ahead or max(1, search.width // max(1, len(cohorts))))
+        flying = search.expected(len(cohorts))
         self.waiting = [Waiting(np.zeros(0, np.int64), closed=False, expected=flying) for _ in cohorts]
+        self._aside: deque[tuple[int, int]] = deque()  # place and position of trials that nobody has yet
+        self._here, self._others = 0, 0
+        self._lock = threading.RLock()
         first = search.start(known)
         self.most = sum(
             max(0, min(frontier.rule.budget, search.positions) - frontier.trials)
@@ -193,15 +202,50 @@ class Dispatcher:
         )
         self._hand_out(first)
 
-    def report(self, place: int, positions: np.ndarray, success: np.ndarray) -> None:
-        """Which of some trials of the cohort at `place` converged."""
+    def report(self, place: int, positions: np.ndarray, success: np.ndarray, *, elsewhere: bool = False) -> None:
+        """Which of some trials of the cohort at `place` converged; `elsewhere` are those that were given away."""
         places = self._firsts[place] + positions
-        self._hand_out(self._search.report(dict(zip(places.tolist(), success.tolist(), strict=True))))
+        with self._lock:
+            self._here -= 0 if elsewhere else len(positions)
+            self._hand_out(self._search.report(dict(zip(places.tolist(), success.tolist(), strict=True))))
 
     def _hand_out(self, positions: list[int]) -> None:
         homes = np.searchsorted(self._firsts, positions, side="right") - 1
-        for position, place in zip(positions, homes, strict=True):
-            self.waiting[place].add([position - int(self._firsts[place])])
+        self._aside.extend((place, one - int(self._firsts[place])) for one, place in zip(positions, homes, strict=True))
+        self._keep_own_share()
         if not self._search.in_flight:
             for waiting in self.waiting:
                 waiting.close()
+
+    def _keep_own_share(self) -> None:
+        share = -(-len(self._search.in_flight) // (1 + self._others))
+        while self._aside and self._here < share:
+            place, position = self._aside.popleft()
+            self.waiting[place].add([position])
+            self._here += 1
+
+    # --- other processes ---
+
+    def share_with(self, others: int) -> None:
+        """So many others take part from now on."""
+        with self._lock:
+            self._others = others
+            self._keep_own_share()
+
+    def give_away(self) -> dict[int, list[int]]:
+        """One of the others' part of what is set aside: positions by the place of their cohort."""
+        given: dict[int, list[int]] = {}
+        with self._lock:
+            for _ in range(-(-len(self._aside) // max(1, self._others))):
+                place, position = self._aside.popleft()
+                given.setdefault(int(place), []).append(position)
+        return given
+
+    def take_back(self, place: int, position: int) -> None:
+        """A trial that was given away and will not be trained there."""
+        with self._lock:
+            self._aside.append((place, position))
+            self._keep_own_share()
+
+    def nothing_away(self) -> None:
+        """All that was given away has come back or has a record; only the search knows whether it goes on."""

@@ -1,8 +1,9 @@
 """A study's trials shared between processes: what the leader gives away, and what the others do with it.
 
 The leader trains from the front of what is missing and gives from the end of it, each time a share of what waits, so
-that parcels become small when little is left. What others have trained it reads in the store, as anybody would. A
-member that died, or says that it is done without a record, gets nothing lost: its trials wait at the leader again.
+that parcels become small when little is left. Of a search, where little waits, it gives of what is in flight. What
+others have trained it reads in the store, as anybody would. A member that died, or says that it is done without a
+record, gets nothing lost: its trials wait at the leader again.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
@@ -19,7 +20,7 @@ import polars as pl
 from krogh.engine import Inherited, Trials
 from krogh.engine.lane import Waiting
 from krogh.lab.members import BEAT_SECONDS, Member, Parcel
-from krogh.lab.search import Dispatcher
+from krogh.lab.search import Search
 from krogh.lab.store import Store
 
 LOOK_SECONDS = 0.2
@@ -33,17 +34,57 @@ def can_be_shared(cohorts: Sequence[Trials]) -> bool:
     return not any(isinstance(cohort.template.start, Inherited) for cohort in cohorts)
 
 
+class Pool(Protocol):
+    """Trials that have not begun, of which some may be trained elsewhere: `Queues`, or a search's `Dispatcher`."""
+
+    waiting: list[Waiting]
+
+    def share_with(self, others: int) -> None: ...
+    def give_away(self) -> Parcel: ...
+    def take_back(self, place: int, position: int) -> None: ...
+    def nothing_away(self) -> None: ...
+
+
+class Queues:
+    """All that is missing; a queue stays open while some of it is away, since that may come back."""
+
+    def __init__(self, missing_of: Sequence[np.ndarray], away: set[tuple[int, int]]):
+        self.waiting, self._others = list[Waiting](), 0
+        for place, missing in enumerate(missing_of):
+            own = np.array([one for one in missing.tolist() if (place, one) not in away], np.int64) if away else missing
+            self.waiting.append(Waiting(own, closed=len(own) == len(missing), expected=len(missing)))
+
+    def share_with(self, others: int) -> None:
+        self._others = others
+
+    def give_away(self) -> Parcel:
+        """A share of what waits, from the last cohorts."""
+        wanted = -(-sum(waiting.left() for waiting in self.waiting) // (2 * (self._others + 1)))
+        parcel: Parcel = {}
+        for place in range(len(self.waiting) - 1, -1, -1):
+            if wanted > 0 and (positions := self.waiting[place].give_away(wanted)):
+                parcel[place] = positions
+                wanted -= len(positions)
+        return parcel
+
+    def take_back(self, place: int, position: int) -> None:
+        self.waiting[place].add([position])
+
+    def nothing_away(self) -> None:
+        for waiting in self.waiting:
+            waiting.close()
+
+
 class Crew:
     """The leader's view of the others."""
 
-    def __init__(self, member: Member, store: Store, ids_of: Sequence[np.ndarray], *, adopting: bool):
-        """With `adopting`, what an earlier leader gave away is left to those who have it."""
-        self._member, self._store, self._ids, self._adopting = member, store, ids_of, adopting
+    def __init__(self, member: Member, store: Store, ids_of: Sequence[np.ndarray], *, searching: bool = False):
+        """What an earlier leader gave away is left to those who have it, but for a search, which asks anew."""
+        self._member, self._store, self._ids, self.searching = member, store, ids_of, searching
         self._read: set[Path] = set()
         self._given: dict[str, int] = {}  # by member, how many parcels it has got
         self._away: dict[str, dict[int, tuple[int, int]]] = {}  # by member and identity, the place and position
-        self.waiting: list[Waiting] = []
-        self._closing = False
+        self._pool: Pool = Queues([], set())
         self.gave = False
         for name, words in self._others().items():
             self._adopt(name, int(words.get("wants", 0)))
@@ -56,7 +97,7 @@ class Crew:
         """Get to know a member, and what an earlier leader has given to it."""
         parcel = self._member.given(name, wants)
         self._given[name] = wants + (parcel is not None)
-        self._send_away(name, (parcel or {}) if self._adopting else {})
+        self._send_away(name, {} if self.searching else parcel or {})
 
     def _send_away(self, name: str, parcel: Parcel) -> None:
         self._away[name] = {
@@ -65,23 +106,18 @@ class Crew:
             for position in positions
         }
 
-    def queues(self, missing_of: Sequence[np.ndarray]) -> list[Waiting]:
-        """What is missing as queues from which can be given; closed, but for those of which some is already away."""
+    def share(self, pool: Pool) -> list[Waiting]:
+        """Give of what is in a pool; what waits in it for this process."""
+        self._pool = pool
+        return pool.waiting
+
+    def queues(self, missing_of: Sequence[np.ndarray]) -> Queues:
+        """What is missing and is not already away."""
         if any(self._away.values()):  # of what an earlier leader gave, some is there already
             left = {(place, one) for place, missing in enumerate(missing_of) for one in missing.tolist()}
             for name, parcel in self._away.items():
                 self._away[name] = {identity: home for identity, home in parcel.items() if home in left}
-        away = {home for parcel in self._away.values() for home in parcel.values()}
-        for place, missing in enumerate(missing_of):
-            own = np.array([one for one in missing.tolist() if (place, one) not in away], np.int64) if away else missing
-            self.waiting.append(Waiting(own, closed=len(own) == len(missing), expected=len(missing)))
-        self._closing = True
-        return self.waiting
-
-    def queues_of(self, dispatcher: Dispatcher) -> list[Waiting]:
-        """Give from what a search has asked for, which says itself when it is over."""
-        self.waiting = dispatcher.waiting
-        return self.waiting
+        return Queues(missing_of, {home for parcel in self._away.values() for home in parcel.values()})
 
     def attend(self, took_in: TookIn) -> None:
         """Take in what others have trained, take back what they will not train, and give to who asks."""
@@ -92,34 +128,23 @@ class Crew:
             if name not in living:
                 self._take_back(name)
                 self._member.forget(name)
+        self._pool.share_with(len(living))
         for name, words in living.items():
             if name not in self._given:
                 self._adopt(name, int(words.get("wants", 0)))
             if words.get("wants") == self._given[name]:  # it is done with all that it has got
                 self._take_back(name)
-                parcel = self._cut(len(living))
-                if parcel:
+                if parcel := self._pool.give_away():
                     self.gave = True
                     self._send_away(name, parcel)
                     self._member.give(name, self._given[name], parcel)
                     self._given[name] += 1
-        if self._closing and not any(self._away.values()):
-            for waiting in self.waiting:
-                waiting.close()
-
-    def _cut(self, others: int) -> Parcel:
-        """A share of what waits, from the last cohorts."""
-        wanted = -(-sum(waiting.left() for waiting in self.waiting) // (2 * (others + 1)))
-        parcel: Parcel = {}
-        for place in range(len(self.waiting) - 1, -1, -1):
-            if wanted > 0 and (positions := self.waiting[place].give_away(wanted)):
-                parcel[place] = positions
-                wanted -= len(positions)
-        return parcel
+        if not any(self._away.values()):
+            self._pool.nothing_away()
 
     def _take_back(self, name: str) -> None:
         for place, position in self._away.pop(name, {}).values():
-            self.waiting[place].add([position])
+            self._pool.take_back(place, position)
 
     def _take_in(self, took_in: TookIn) -> None:
         new = [path for path in self._store.files() if path not in self._read]
@@ -141,24 +166,24 @@ class Crew:
         """Train all that is left here."""
         for name in [*self._away]:
             self._take_back(name)
-        if self._closing:
-            for waiting in self.waiting:
-                waiting.close()
+        self._pool.share_with(0)
+        self._pool.nothing_away()
 
 
 @contextmanager
 def attending(crew: Crew, took_in: TookIn) -> Iterator[None]:
-    """Attend to the crew now and then while the block runs."""
-    with repeated(lambda: crew.attend(took_in), BEAT_SECONDS, crew.give_up):
+    """Attend to the crew now and then while the block runs; more often in a search, whose parcels are small."""
+    with repeated(lambda: crew.attend(took_in), LOOK_SECONDS if crew.searching else BEAT_SECONDS, crew.give_up):
         yield
 
 
 class Apprentice:
     """A member that trains what the leader gives to it, until there is no other leader any more."""
 
-    def __init__(self, member: Member, cohorts: Sequence[Trials]):
-        self._member = member
-        self.waiting = [Waiting(np.zeros(0, np.int64), closed=False, expected=len(cohort)) for cohort in cohorts]
+    def __init__(self, member: Member, cohorts: Sequence[Trials], search: Search | None = None):
+        self._member, most = member, search.expected(len(cohorts)) if search is not None else None
+        expected = [len(cohort) if most is None else min(most, len(cohort)) for cohort in cohorts]
+        self.waiting = [Waiting(np.zeros(0, np.int64), closed=False, expected=number) for number in expected]
         self._number, self._busy = 0, False
         self._left: set[tuple[int, int]] = set()
         member.say(wants=0)

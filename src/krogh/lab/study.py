@@ -126,7 +126,7 @@ class PlannedStudy:
                 remedy = "which trains or keeps something else; wait for it, or choose another --out"
                 require(same, f"{self.folder} is being written by another process, {remedy}")
                 try:
-                    train_given(work, member)
+                    train_given(work, member, self.experiment.search(self.settings, self.cohorts))
                 except KeyboardInterrupt:
                     return Study(self.folder, "interrupted", [], self._found() or self.head)
                 if (summary := self._found() or {}).get("status") == "complete":

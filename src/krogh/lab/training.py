@@ -6,7 +6,7 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -108,19 +108,17 @@ def train_missing(work: Work, search: Search | None = None, member: Member | Non
     progress, store = work.progress, work.store
     crew = None
     if member is not None and can_be_shared(work.cohorts):
-        crew = Crew(member, store, work.ids, adopting=search is None)
+        crew = Crew(member, store, work.ids, searching=search is not None)
     missing_of: list[Any] = _missing(work.ids, store.ids())
     progress.done = progress.resumed = progress.total - sum(len(missing) for missing in missing_of)
     log = _Log(work, merging=True)
-    for place, missing in enumerate(missing_of):
-        if not len(missing):
-            log.close(place)
+    log.merge_ended(place for place, missing in enumerate(missing_of) if not len(missing))
     dispatcher = None
     if search is not None:
         dispatcher = Dispatcher(search, work.cohorts, _successes(work.ids, store))
         missing_of, progress.total = dispatcher.waiting, progress.done + dispatcher.most
     if crew is not None:
-        missing_of = crew.queues(missing_of) if dispatcher is None else crew.queues_of(dispatcher)
+        missing_of = crew.share(crew.queues(missing_of) if dispatcher is None else dispatcher)
     if progress.done < progress.total:
         work.show(progress)
     begun, counting = progress.begin(), threading.Lock()
@@ -130,7 +128,7 @@ def train_missing(work: Work, search: Search | None = None, member: Member | Non
         converged = (rows["outcome"] == "converged").to_numpy()
         with counting:
             if dispatcher is not None:
-                dispatcher.report(place, positions, converged)
+                dispatcher.report(place, positions, converged, elsewhere=True)
             progress.count(converged, (rows["outcome"] == "diverged").to_numpy(), rows["steps"].to_numpy())
 
     known = None if work.weights_folder is None else WeightsFolder(work.weights_folder)
@@ -159,15 +157,15 @@ def train_missing(work: Work, search: Search | None = None, member: Member | Non
         train_missing(work, search, member)  # somebody took trials and left neither them nor records
 
 
-def train_given(work: Work, member: Member) -> None:
-    """Train what the process that leads gives to this one, until this one leads."""
+def train_given(work: Work, member: Member, search: Search | None = None) -> None:
+    """Train what the process that leads gives to this one, until this one leads; the `search` is the leader's."""
     if not work.cohorts or not can_be_shared(work.cohorts):
         while not member.leads():
             time.sleep(LOOK_SECONDS)
         return
     log, progress = _Log(work, merging=False), work.progress
     progress.done = progress.resumed = int(np.isin(np.concatenate(work.ids), work.store.ids()).sum())
-    apprentice, begun = Apprentice(member, work.cohorts), progress.begin()
+    apprentice, begun = Apprentice(member, work.cohorts, search), progress.begin()
     records = work.start(apprentice.waiting)
     with contextlib.ExitStack() as stack:
         stack.callback(log.flush)
@@ -273,6 +271,13 @@ class _Log:
                 writer.clear()
             self._holding.pop(place, None)
             self.write_due()
+
+    def merge_ended(self, places: Iterable[int]) -> None:
+        """One file each of cohorts that were interrupted after their last trial; others cost nothing."""
+        parted = self._store.in_parts()
+        for place in places if parted else ():
+            if self._writers[place].key in parted:
+                self._writers[place].merge()
 
     def write_due(self) -> None:
         """Write what has waited for long enough."""

@@ -26,6 +26,10 @@ class TooLarge(KroghError):
     code = 5
 
 
+class ClusterLost(KroghError):
+    """Nobody answers any more where work was given to; what is left of the connection cannot be closed either."""
+
+
 def require(condition: object, message: str) -> None:
     """Raise `KroghError(message)` unless `condition` holds."""
     if not condition:

@@ -29,6 +29,14 @@ def test_the_package_is_the_command_and_completion_can_be_installed():
     assert shown.returncode == 0 and "--install-completion" in shown.stdout and "doctor" in shown.stdout
 
 
+def test_in_a_pipe_help_has_neither_boxes_nor_broken_lines_and_a_wrong_option_is_one_line():
+    shown = started("run", "--help", COLUMNS="40").stdout
+    assert "Run experiments; running again resumes what is unfinished and trains nothing twice.\n" in shown
+    assert not set("─│╭╯") & set(shown)
+    ended = started("run", "parity/scaling", "--scales", "smoke")
+    assert ended.returncode == 2 and ended.stderr == "krogh: Unknown option: --scales. Did you mean --scale?\n"
+
+
 def test_a_device_that_is_not_there_is_one_line():
     ended = started("doctor", JAX_PLATFORMS="rocm")
     assert ended.returncode == printing.DEVICE and ended.stdout == ""
@@ -139,6 +147,7 @@ class One(krogh.Experiment[Settings]):
 """
 
 
+@pytest.mark.slow
 def test_a_file_of_ones_own_is_run_shown_and_repeated_by_the_command_that_the_page_prints(tmp_path, call):
     (tmp_path / "neighbour.py").write_text("BITS = 6\n")
     file = tmp_path / "own_lab.py"
@@ -261,7 +270,7 @@ class Slow(krogh.Experiment[Settings]):
 """
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("sign", [pytest.param(signal.SIGINT, marks=pytest.mark.slow), signal.SIGTERM])
 def test_a_study_ends_soon_wherever_it_stands_and_can_be_resumed(tmp_path, sign):
     file = tmp_path / "slow_lab.py"
     file.write_text(SLOW)

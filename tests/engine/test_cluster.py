@@ -5,25 +5,22 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from contextlib import closing
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from clusters import EXPERIMENT, Majority, learners, seed_given, train
 
 import krogh
-from krogh.engine import Inherited, Usage, Weights, family, run_cohorts, sending
+from krogh.engine import Inherited, Weights, family, run_cohorts, sending
 from krogh.engine.cluster import RayExecutor
 from krogh.engine.lane import Waiting
 from krogh.engine.shares import CPU, GPU, LEAST_SECONDS, MOST_SECONDS, CohortWork, next_share
 from krogh.errors import KroghError
-from krogh.models.base import Learner
-from krogh.values import data, structure
 
 PROBES = (krogh.Error(), krogh.Movement(), krogh.BatchLoss())
 ray = pytest.importorskip("ray")
@@ -31,78 +28,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning"),  # what Ray forks becomes another program
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
-
-
-class Majority(Learner):
-    """Guesses what is most frequent, after `seconds`; `fatal` is a seed whose worker dies, each time, or once where
-    `mark` names a file to be left behind."""
-
-    seconds: np.ndarray = data(default=0.0)
-    fatal: int = structure(default=-1)
-    mark: str = structure(default="")
-
-    kind = "majority"
-
-    def fit(self, x, y, seed):
-        time.sleep(float(self.seconds))
-        if self.fatal == seed and not (self.mark and Path(self.mark).exists()):
-            if self.mark:
-                Path(self.mark).touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        mean = np.sign(y.mean() + 1e-3 * (seed % 7))
-        return lambda queries: np.full(len(queries), mean, np.float32)
-
-    def check(self, task):
-        pass
-
-    @classmethod
-    def example(cls):
-        return cls(), krogh.Parity(n=6, k=2)
-
-
-def learners(count, **fields):
-    stopping = krogh.Stopping(accuracy=0.5, budget=10, validation=200)
-    training = krogh.Training(regime=krogh.FullBatch(m=21), stopping=stopping)
-    (cohort,) = krogh.sweep(krogh.Trial(krogh.Parity(n=6, k=2), Majority(**fields), training), seed=range(count))
-    return cohort
-
-
-def seed_given(cohort, position):
-    """The seed that an outside learner gets in a trial."""
-    seeds = []
-
-    class Listening(Majority):
-        def fit(self, x, y, seed):
-            seeds.append(seed)
-            return lambda queries: np.ones(len(queries), np.float32)
-
-    trial = cohort[position]
-    krogh.run(krogh.Trial(trial.task, Listening(), trial.training, seed=int(trial.seed)))
-    return seeds[0]
-
-
-def train(executor, cohorts, positions=None, **options):
-    """Records by cohort and position down to the last bit, none twice; every cohort ends once, after its records."""
-    found, ended, usage = {}, [], Usage()
-    everyone = [np.arange(len(cohort)) for cohort in cohorts] if positions is None else positions
-    with closing(executor(cohorts, everyone, usage=usage, **options)) as records:
-        for place, finished in records:
-            assert place not in ended
-            if finished is None:
-                ended.append(place)
-                continue
-            for row, position in enumerate(finished.position.tolist()):
-                assert (place, position) not in found
-                columns = {name: column for name, column in vars(finished).items() if column is not None}
-                found[place, position] = pickle.dumps(_row(columns, row))
-    assert sorted(ended) == [place for place, wanted in enumerate(everyone) if not isinstance(wanted, int)]
-    return found, usage
-
-
-def _row(column, row):
-    return (
-        {name: _row(part, row) for name, part in column.items()} if isinstance(column, dict) else column[row].tolist()
-    )
 
 
 @pytest.fixture(scope="module")
@@ -132,15 +57,16 @@ def executor(cluster, said):
 def test_the_modules_of_own_classes_are_sent_and_imported_as_they_are(monkeypatch):
     pack = sending.packed(learners(3).template)
     sources = sending.own_modules([pack])
-    assert __name__ in sources and not any(name.partition(".")[0] in ("krogh", "numpy", "ray") for name in sources)
+    name = Majority.__module__
+    assert name in sources and not any(one.partition(".")[0] in ("krogh", "numpy", "ray") for one in sources)
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    mine = sys.modules[__name__]
-    monkeypatch.delitem(sys.modules, __name__)
+    mine = sys.modules[name]
+    monkeypatch.delitem(sys.modules, name)
     finder = sending.Sent()
-    changed = sources[__name__].text.replace(b"mean = np.sign", b"mean = -np.sign")
-    finder.add({__name__: sending.Source("elsewhere.py", changed, False)})
+    changed = sources[name].text.replace(b"mean = np.sign", b"mean = -np.sign")
+    finder.add({name: sending.Source("elsewhere.py", changed, False)})
     there = sending.unpacked(pack)
-    assert type(there.model) is not Majority and sys.modules[__name__] is not mine
+    assert type(there.model) is not Majority and sys.modules[name] is not mine
     assert len(krogh.values.columns(there)) == len(krogh.values.columns(learners(1).template))
     x, y = np.ones((3, 6), np.float32), np.ones(3, np.float32)
     assert there.model.fit(x, y, 0)(x)[0] == -Majority().fit(x, y, 0)(x)[0]
@@ -355,64 +281,6 @@ def test_an_error_of_a_learner_is_raised_here(executor):
 
 
 # --- the command line ----------------------------------------------------------------------------------------------
-
-EXPERIMENT = '''
-from dataclasses import dataclass
-import time
-import numpy as np
-import krogh
-from krogh import Experiment, experiment, setting
-from krogh.models.base import Learner
-from krogh.values import data
-
-
-class Slow(Learner):
-    """Guesses at random after a while."""
-
-    seconds: np.ndarray = data(default=0.3)
-    kind = "slow"
-
-    def fit(self, x, y, seed):
-        time.sleep(float(self.seconds))
-        return lambda queries: np.full(len(queries), np.float32(1 if seed % 2 else -1))
-
-    def check(self, task):
-        pass
-
-    @classmethod
-    def example(cls):
-        return cls(), krogh.Parity(n=6, k=2)
-
-
-@dataclass(frozen=True)
-class Settings:
-    seeds: int = setting(12, "seeds")
-
-
-@experiment("mine/slow")
-class Mine(Experiment):
-    """Guessing takes its time."""
-
-    title, question, source = "Guessing", "How long does it take?", "own"
-
-    scales = {"smoke": Settings(), "laptop": Settings(), "paper": Settings()}
-
-    def trials(self, settings):
-        for n in (5, 6, 7, 8):
-            stopping = krogh.Stopping(accuracy=0.5, budget=10, validation=100)
-            training = krogh.Training(regime=krogh.FullBatch(m=11), stopping=stopping)
-            yield from krogh.sweep(krogh.Trial(krogh.Parity(n=n, k=2), Slow(), training), seed=range(settings.seeds))
-
-    def measure(self, results):
-        return {}
-
-    def claims(self, tables, say):
-        pass
-
-    def figures(self, tables):
-        return []
-'''
-
 
 SCRIPT = """
 import time

@@ -15,7 +15,7 @@ from cyclopts import App, Parameter
 
 from krogh import __version__
 from krogh.cli.compile import Flag, NetworkOptions, compile_, trace_
-from krogh.errors import KroghError
+from krogh.errors import ClusterLost, KroghError
 
 Kind = Literal[
     "tasks", "models", "probes", "views", "experiments", "predictions", "constructions", "machines", "phenomena"
@@ -34,6 +34,7 @@ app = App(
     help_format="plaintext",
     help_epilogue="Begin with krogh list experiments, krogh show parity/scaling, krogh run parity/scaling "
     "--scale smoke, krogh report runs/smoke; krogh init task my-task for one of your own.",
+    error_formatter=lambda problem: f"krogh: {problem}",
     suppress_keyboard_interrupt=False,  # `main` sees to it
 )
 app.register_install_completion_command()
@@ -401,15 +402,21 @@ def _load(files: tuple[Path, ...]) -> None:
 def main() -> None:
     """Entry point: bad input, and faults that lie outside, become one line on standard error and an exit code."""
     from krogh.cli.interrupting import INTERRUPTED, leave, say_so, watch
-    from krogh.cli.printing import close_quietly, fault, make_printable
+    from krogh.cli.printing import close_quietly, console, fault, make_printable
 
     make_printable()
     watch()
+    if not sys.stdout.isatty():  # into a pipe or a file: no boxes, and no line broken at an edge that is not there
+        app.help_formatter, app.console = "plain", console()
+    if not sys.stderr.isatty():
+        app.error_console = console(stderr=True)
     try:
         code = app(sys.argv[1:], result_action="return_value")
         sys.stdout.flush()
     except KroghError as problem:
         print(f"krogh: {problem}", file=sys.stderr)
+        if isinstance(problem, ClusterLost):  # without its head, Ray's library ends some processes by a signal
+            leave(problem.code)
         sys.exit(problem.code)
     except KeyboardInterrupt:
         say_so()

@@ -2,8 +2,8 @@
 
 The first one is a `KeyboardInterrupt`, which leaves a study that can be resumed. Python raises it only between two
 instructions of its own: a compiled computation in the main thread would hold it up for as long as it takes. So a
-thread, which the system tells of the signal directly, ends the process after `PATIENCE` seconds; and at once when
-asked a second time. Whatever is on disk then is whole (`krogh.files`).
+thread, which the system tells of the signal directly, ends the process after `GRACE_SECONDS`; and at once when asked
+a second time. Whatever is on disk then is whole (`krogh.files`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 import threading
 
 INTERRUPTED = 130
-PATIENCE = 4.5
+GRACE_SECONDS = 4.5
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -38,12 +38,12 @@ def say_so() -> None:
         print("krogh: interrupted; what was finished is kept", file=sys.stderr, flush=True)
 
 
-def leave() -> None:
+def leave(code: int = INTERRUPTED) -> None:
     """End the process without waiting for what still computes."""
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
         sys.stderr.flush()
-    os._exit(INTERRUPTED)
+    os._exit(code)
 
 
 def _interrupt(*_: object) -> None:
@@ -53,12 +53,12 @@ def _interrupt(*_: object) -> None:
 
 
 def _listen(ear: socket.socket, mouth: socket.socket) -> None:
-    """Wait for the first signal, then for a second one or the end of patience; `mouth` is kept open by being here."""
+    """Wait for the first signal, then for a second one or the end of the grace; `mouth` is kept open by being here."""
     while True:
         heard = ear.recv(1)
         if heard and heard[0] in _SIGNALS:
             break
-    ear.settimeout(PATIENCE)
+    ear.settimeout(GRACE_SECONDS)
     with contextlib.suppress(TimeoutError):
         while ear.recv(1)[0] not in _SIGNALS:
             pass

@@ -11,6 +11,7 @@ hands out positions, drops what it has seen already, and hands out again what wa
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import importlib.util
@@ -19,6 +20,7 @@ import logging
 import os
 import signal
 import socket
+import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -48,13 +50,14 @@ from krogh.engine.sending import (
     train_pieces,
 )
 from krogh.engine.shares import CPU, GPU, CohortWork, Lost, Share, next_share
-from krogh.errors import KroghError, require
+from krogh.errors import ClusterLost, KroghError, require
 from krogh.saying import first_line, say
 
 STRIKES = 3  # workers that die of the same trials before they are given up
 LOOK_SECONDS = 2.0  # between two looks at what the cluster has
+LOST_SECONDS = 30.0  # without an answer, before the cluster is given up; after 60, Ray ends the process
 ANSWER_SECONDS = 5.0
-PATIENCE = 20.0  # seconds without a worker before that is said
+NO_WORKER_SECONDS = 20.0  # without a worker, before that is said
 ENVIRONMENT = {
     CPU: {"KROGH_CORES": "1", "NPROC": "1", "JAX_PLATFORMS": "cpu"},  # NPROC: threads of XLA's pool
     GPU: {"JAX_PLATFORMS": ""},
@@ -185,6 +188,13 @@ class RayExecutor:
             self._own = False
             ray.shutdown()
 
+    def lose(self) -> None:
+        """The cluster is gone: do not ask it for anything again, not even at the end of the process."""
+        import ray
+
+        atexit.unregister(ray.shutdown)
+        self._functions, self._own = {}, False
+
     @property
     def device(self) -> str:
         """The cluster in words."""
@@ -284,14 +294,46 @@ def _environment(kind: str) -> dict[str, str]:
 # --- the driver's side of a run ------------------------------------------------------------------------------------
 
 
+class _Sight:
+    """What the cluster has, looked at by a thread: without its head Ray answers nobody, and in the end takes the
+    process with it."""
+
+    def __init__(self, executor: RayExecutor):
+        self._executor, self._ended, self.lost = executor, threading.Event(), False
+        self._look()
+        threading.Thread(target=self._keep_looking, daemon=True).start()
+
+    def _look(self) -> None:
+        self.workers = {kind: self._executor.workers(kind) for kind in (CPU, GPU)}
+        self.device = self._executor.device
+        self._answered = time.monotonic()
+
+    def _keep_looking(self) -> None:
+        while not self._ended.wait(LOOK_SECONDS):
+            with contextlib.suppress(Exception):  # no answer, whatever the reason
+                self._look()
+
+    def require(self) -> None:
+        """Refuse to go on without a cluster."""
+        if time.monotonic() - self._answered > LOST_SECONDS:
+            self.lost = True
+            self._executor.lose()
+            raise ClusterLost(
+                f"the Ray cluster was lost: its head has not answered for {LOST_SECONDS:g} s; what was finished is "
+                "kept, and the same command goes on once the cluster runs again"
+            )
+
+    def end(self) -> None:
+        self._ended.set()
+
+
 class _Run:
     """The cohorts of one generation on their way through the cluster."""
 
     def __init__(self, executor: RayExecutor, works: list[CohortWork], usage: Usage):
         self._executor, self._works, self._usage = executor, works, usage
         self._running: dict[Any, Share] = {}
-        self._looked = -LOOK_SECONDS
-        self._workers: dict[str, int] = {}
+        self._sight = _Sight(executor)
         self._ceiling: dict[str, int] = {}
         self._references: dict[int, Any] = {}
         self._setups: dict[str, Any] = {}
@@ -316,10 +358,12 @@ class _Run:
                         yield work.place, None
                 if all(work.over for work in trained):
                     return
+                self._sight.require()
                 self._hand_out()
                 yield from self._arrived()
         finally:
-            for handle in self._running:
+            self._sight.end()
+            for handle in () if self._sight.lost else self._running:
                 with contextlib.suppress(Exception):
                     ray.cancel(handle, force=True)
             self._running.clear()
@@ -327,9 +371,6 @@ class _Run:
     # --- handing out
 
     def _hand_out(self) -> None:
-        if time.monotonic() - self._looked > LOOK_SECONDS:
-            self._looked = time.monotonic()
-            self._workers = {kind: self._executor.workers(kind) for kind in (CPU, GPU)}
         seconds, trials = self._on_cores
         typical = seconds / trials if trials else None
         for kind in (CPU, GPU):
@@ -337,8 +378,10 @@ class _Run:
             most = self._room(kind)
             under_way = sum(share.kind == kind for share in self._running.values())
             # A few more than can run: no worker waits for the driver, and a cluster that grows sees why it should. But
-            # what a search asks for goes to whoever is free first.
-            while under_way < most + 1 + most // 4:
+            # what a search asks for goes to whoever is free first; and where memory is what there is too little of,
+            # cores are free, and whatever is handed out runs.
+            more = 0 if kind in self._ceiling else 1 + most // 4
+            while under_way < most + more:
                 free = works if under_way < most else [work for work in works if work.waiting.closed]
                 share = next_share(free, kind, most, under_way, typical)
                 if share is None:
@@ -347,10 +390,10 @@ class _Run:
                 under_way += 1
 
     def _kind(self, work: CohortWork) -> str:
-        return GPU if self._executor.gpus and self._workers[GPU] and not work.outside else CPU
+        return GPU if self._executor.gpus and self._sight.workers[GPU] and not work.outside else CPU
 
     def _room(self, kind: str) -> int:
-        return max(1, min(self._workers[kind], self._ceiling.get(kind, self._workers[kind])))
+        return max(1, min(self._sight.workers[kind], self._ceiling.get(kind, self._sight.workers[kind])))
 
     def _setup(self, kind: str) -> Any:
         import ray
@@ -384,12 +427,17 @@ class _Run:
             ready, _ = ray.wait(handles, num_returns=len(handles), timeout=0)
         if ready:
             self._heard = time.monotonic()
-        elif not any(share.node for share in self._running.values()) and time.monotonic() - self._heard > PATIENCE:
+        elif not self._at_work() and time.monotonic() - self._heard > NO_WORKER_SECONDS:
             self._heard = float("inf")
             kinds = " and ".join(sorted({share.kind for share in self._running.values()}))
-            self._executor.say(f"waiting for a free {kinds} ({self._executor.device})")
+            self._executor.say(f"waiting for a free {kinds} ({self._sight.device})")
         for handle in ready:
             yield from self._read(handle, self._running[handle])
+
+    def _at_work(self) -> bool:
+        """Whether a worker has taken any share; without streams that is not known, and assumed where there are any."""
+        shares = self._running.values()
+        return any(share.node or (not _streams() and self._sight.workers[share.kind]) for share in shares)
 
     def _read(self, handle: Any, share: Share) -> Iterator[tuple[int, Finished | None]]:
         """The next message of a share; at its end, what it lost goes back."""
@@ -434,7 +482,8 @@ class _Run:
         """A task has ended: trials of it without a record go back."""
         import ray
 
-        blamed = isinstance(share.fault, ray.exceptions.WorkerCrashedError | ray.exceptions.OutOfMemoryError)
+        crashed = isinstance(share.fault, ray.exceptions.WorkerCrashedError)
+        blamed = crashed or (isinstance(share.fault, ray.exceptions.OutOfMemoryError) and self._was_alone(share))
         missing = 0
         for work, positions in share.pieces:
             work.flying -= len(positions)
@@ -443,7 +492,7 @@ class _Run:
             if not len(lost):
                 continue
             if not blamed:
-                work.waiting.add(lost)
+                work.give_back(lost, share.strikes)
                 continue
             strikes = share.strikes + 1
             if strikes >= STRIKES:
@@ -453,6 +502,12 @@ class _Run:
             work.lost += [Lost(part, strikes) for part in np.array_split(lost, parts)]
         if share.fault is not None or missing:
             self._tell(share, missing)
+
+    def _was_alone(self, share: Share) -> bool:
+        """Whether the memory of its node was this share's: of several, Ray ends the one that began last."""
+        others = [other for other in self._running.values() if other.node]
+        fewest = self._ceiling.get(share.kind) == 1  # else two kinds on one node would never be blamed
+        return fewest or (bool(share.node) and not any(other.node == share.node for other in others))
 
     def _tell(self, share: Share, missing: int) -> None:
         import ray

@@ -68,6 +68,13 @@ class CohortWork:
     def at_its_end(self) -> bool:
         return not self.lost and not self.flying and self.waiting.over
 
+    def give_back(self, positions: np.ndarray, strikes: int) -> None:
+        """Trials without a record whose worker was lost for no fault of theirs; earlier strikes stay."""
+        if strikes:
+            self.lost.append(Lost(positions, strikes))
+        else:
+            self.waiting.add(positions)
+
     def fresh(self, finished: Finished) -> Finished:
         """The records that were not seen before, as arrays of their own, not of Ray's memory."""
         chosen = np.flatnonzero(~self.seen[finished.position])

@@ -9,14 +9,15 @@ import subprocess
 import sys
 
 CHILD = """
-import resource, sys, tempfile
+import sys, tempfile
 from krogh import registry
+from krogh.bench.table import peak_kilobytes
 from krogh.lab import run_study
 
 with tempfile.TemporaryDirectory() as folder:
     changes = {"trials": int(sys.argv[1]), "n": 12, "k": 2, "rate": 1.0, "budget": 2000}
     run_study(registry.EXPERIMENTS["parity/histogram"](), "paper", folder, changes=changes)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(peak_kilobytes())
 """
 
 

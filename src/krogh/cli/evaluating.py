@@ -16,7 +16,7 @@ from krogh.programs.machines.files import MachineFile
 from krogh.programs.machines.machine import Machine
 from krogh.programs.machines.running import Run, run, steps_needed
 
-PATIENCE = 10_000
+MOST_CHOSEN_STEPS = 10_000
 """Steps within which a machine must halt on a word where T is not given."""
 RESULTS = {1: "accepts", 0: "rejects", None: "halts"}
 OUTPUTS = {1: 1.0, 0: -1.0, None: 0.0}
@@ -46,10 +46,10 @@ def enough_steps(machine: Machine, words: Iterable[str]) -> int:
     """T: the most steps that a word needs, and 1 at least."""
     most = 1
     for word in words:
-        needed = steps_needed(machine, word, PATIENCE)
+        needed = steps_needed(machine, word, MOST_CHOSEN_STEPS)
         if needed is None:
             raise KroghError(
-                f"{machine.name!r} does not halt on {word!r} within {PATIENCE:,} steps; say how many (--steps)"
+                f"{machine.name!r} does not halt on {word!r} within {MOST_CHOSEN_STEPS:,} steps; say how many (--steps)"
             )
         most = max(most, needed)
     return most

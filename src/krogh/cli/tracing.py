@@ -22,7 +22,7 @@ from krogh.programs.automata.automaton import Automaton
 from krogh.programs.machines.machine import Machine
 from krogh.programs.machines.running import Trace, trace
 
-PATIENCE = 1_000
+MOST_TRACED_STEPS = 1_000
 """Steps within which a machine must halt unless a number is given."""
 DIFFERENT = "  different"
 
@@ -80,10 +80,11 @@ def present_trace(
 
 def _until_it_halts(machine: Machine, word: str) -> Trace:
     """The run up to the step in which the machine halts, and one step at least."""
-    run = trace(machine, word, PATIENCE)
+    run = trace(machine, word, MOST_TRACED_STEPS)
     if run.halted_at is None:
         raise KroghError(
-            f"{machine.name!r} does not halt on {word!r} within {PATIENCE} steps; say how many to show (--steps)"
+            f"{machine.name!r} does not halt on {word!r} within {MOST_TRACED_STEPS} steps; "
+            "say how many to show (--steps)"
         )
     times = slice(max(run.halted_at, 1) + 1)
     return dataclasses.replace(run, state=run.state[times], symbol=run.symbol[times], cell=run.cell[times])

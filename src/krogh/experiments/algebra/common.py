@@ -473,7 +473,7 @@ LARGEST_DECAY = 4e-3
 NOISY_DECAY = 1.28e-4
 """The same where steps read random pairs: the source's for S_5."""
 RELAXATIONS, LONGEST = 60.0, 75_000
-FITTING, PATIENCE, SWOLLEN = 4.0, 1.5, 15.0
+FITTING, WAIT_FACTOR, SWOLLEN = 4.0, 1.5, 15.0
 HELD_SHARE, END_SHARE = 1 / 2, 1 / 3
 """Of where descent becomes unstable: while networks fit the table, and in the end."""
 POINTS = 250
@@ -610,7 +610,7 @@ def waiting(group: Group, optimum: FiniteLambda, width: int) -> tuple[float, int
     root = float(sizes @ np.sqrt(characters.dimensions[1:]) / sizes.sum())
     curved = 4 / 9 * (SWOLLEN / optimum.max_margin) ** (4 / 3) * width ** (-1 / 3) / n**3
     held = HELD_SHARE * 2 / curved
-    return held, 50 * math.ceil(PATIENCE * FITTING * n**1.5 * root / held / 50)
+    return held, 50 * math.ceil(WAIT_FACTOR * FITTING * n**1.5 * root / held / 50)
 
 
 def curvature(group: Group) -> float:

@@ -23,8 +23,8 @@ from jaxtyping import Int
 from krogh.errors import KroghError, require, require_integer
 from krogh.programs.machines.machine import NOTHING, Machine, Word
 
-PATIENCE = 10
-"""A machine that did not halt within T steps is followed up to PATIENCE·T, to say how many it needs."""
+FOLLOW_FACTOR = 10
+"""A machine that did not halt within T steps is followed up to FOLLOW_FACTOR·T, to say how many it needs."""
 CHUNK = 8192
 BLOCK = 64
 """Steps of a batch between two looks at who has halted or left the tape."""
@@ -207,7 +207,7 @@ def require_halts(machine: Machine, words: Sequence[Word], steps: int) -> list[i
     if len(found) == len(needed):
         return found
     late = next(word for word, count in zip(words, needed, strict=True) if count is None)
-    limit = PATIENCE * max(steps, 1)
+    limit = FOLLOW_FACTOR * max(steps, 1)
     enough = steps_needed(machine, late, limit)
     shown = machine.decode(machine.encode(late))
     if enough is None:

@@ -189,6 +189,7 @@ def test_good_shift_claims_follow_from_errors():
     assert all(len(data) for data in drawn(one, shift_tables(SHIFT)).values())
 
 
+@pytest.mark.slow
 def test_good_shift_measures_a_construction_that_improves():
     settings = good_shift.Settings(widths=(100, 1600), eps=(0.2,), series=("z",), seeds=(3, 3), inputs=20)
     table = measured(good_shift.GoodShiftExperiment(), settings)["errors"]

@@ -10,8 +10,11 @@ import time
 from typing import Any
 
 EXTRAS = {
-    "cuda": ("jax_cuda12_plugin", "NVIDIA GPUs"),
+    "cuda": ("cuda.core", "NVIDIA GPUs"),
     "cluster": ("ray", "clusters"),
+    "frames": ("xarray", "pandas and xarray"),
+    "stores": ("fsspec", "object storage"),
+    "tracking": ("mlflow", "MLflow and Weights & Biases"),
     "tabular": ("sklearn", "random forests and tables"),
     "bench": ("torch", "the benchmark's baselines"),
 }
@@ -36,6 +39,7 @@ def findings() -> dict[str, dict[str, Any]]:
     import jax
 
     from krogh.engine import resident
+    from krogh.engine.devices import memory_of
     from krogh.files import cache_folder
     from krogh.lab.sources import versions
 
@@ -46,7 +50,10 @@ def findings() -> dict[str, dict[str, Any]]:
     return {
         "versions": {"python": platform.python_version(), **versions()},
         "devices": {**devices, "cores": os.cpu_count()},
-        "memory": _memory(),
+        "memory": _memory()
+        | {
+            str(one): f"{memory_of(one) / 2**30:.1f} GiB for programs" for one in jax.devices() if one.platform != "cpu"
+        },
         "paths": {
             "xla": "the reference, everywhere",
             "resident kernel": "small two-layer networks on parities"
@@ -55,11 +62,18 @@ def findings() -> dict[str, dict[str, Any]]:
         },
         "caches": {"programs and kernels": str(cache_folder() or "off (KROGH_CACHE=off)")},
         "extras": {
-            name: f"{'installed' if importlib.util.find_spec(module) else 'not installed'} ({words})"
+            name: f"{'installed' if _has(module) else 'not installed'} ({words})"
             for name, (module, words) in EXTRAS.items()
         },
         "self-test": _self_test(trial),
     }
+
+
+def _has(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # not even the package that it is in
+        return False
 
 
 def _memory() -> dict[str, str]:

@@ -57,6 +57,7 @@ STRIKES = 3  # workers that die of the same trials before they are given up
 LOOK_SECONDS = 2.0  # between two looks at what the cluster has
 LOST_SECONDS = 30.0  # without an answer, before the cluster is given up; after 60, Ray ends the process
 ANSWER_SECONDS = 5.0
+OPENING_SECONDS = 20.0  # between a head's first answer and its first client
 NO_WORKER_SECONDS = 20.0  # without a worker, before that is said
 ENVIRONMENT = {
     CPU: {"KROGH_CORES": "1", "NPROC": "1", "JAX_PLATFORMS": "cpu"},  # NPROC: threads of XLA's pool
@@ -259,7 +260,7 @@ def _start(address: str | None, cpus: int | None) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of forks that become other programs, and of what is said below
-            ray.init(address=address or "local", **quiet, **own)
+            _until_it_is_up(lambda: ray.init(address=address or "local", **quiet, **own))
     except (ConnectionError, RuntimeError, ValueError, OSError, ImportError) as cause:
         what = f"joined at {address}{TOKEN_HINT}" if address else "started"
         raise KroghError(f"no Ray cluster could be {what}: {first_line(cause)}") from None
@@ -268,6 +269,19 @@ def _start(address: str | None, cpus: int | None) -> None:
             signal.signal(signal.SIGTERM, before)
     # What Ray has to say of dead workers is printed by this function, whatever the level of its log.
     ray._private.worker.print_to_stdstream = lambda *_, **__: None
+
+
+def _until_it_is_up(join: Callable[[], object]) -> None:
+    """Join; a head that has just begun answers a little before its door for clients can let anybody in."""
+    deadline = time.monotonic() + OPENING_SECONDS
+    while True:
+        try:
+            join()
+            return
+        except ConnectionError as cause:
+            if "Initialization failure" not in str(cause) or time.monotonic() > deadline:
+                raise
+        time.sleep(1.0)
 
 
 def _require_answer(address: str | None) -> None:

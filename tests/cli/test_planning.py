@@ -15,7 +15,7 @@ from krogh.lab import planning
 def quick(monkeypatch):
     """Pilots that take no time."""
     monkeypatch.setenv("KROGH_CACHE", "off")
-    monkeypatch.setattr(planning, "fly", lambda cohort, seconds: Pilot(2.0, 1e-4, 0.0, (100,) * 9, (100,)))
+    monkeypatch.setattr(planning, "fly", lambda cohort, seconds, beside: Pilot(2.0, 1e-4, 0.0, (100,) * 9, (100,)))
 
 
 def test_a_plan_in_words_and_as_json(call, quick, tmp_path):

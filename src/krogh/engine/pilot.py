@@ -2,7 +2,8 @@
 
 A pilot compiles the cohort's program and trains trials from all over the cohort in as many slots as the real run would
 have, so that what lanes take from each other (caches, cores, a GPU) is part of what is measured. A visit of a lane that
-executes e trial-steps and begins b trials takes t ≈ e·(seconds per step) + b·(seconds per trial).
+executes e trial-steps and begins b trials takes t ≈ e·(seconds per step) + b·(seconds per trial). On a GPU the last
+trials of a cohort take as long as a full block would; so where all trials ended, what they took is kept as it is.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import math
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,11 +20,12 @@ from scipy.optimize import nnls
 
 from krogh.engine.cohort import Trials
 from krogh.engine.compiling import request_program
-from krogh.engine.executor import lanes_for
+from krogh.engine.executor import HOST, lanes_for
 from krogh.engine.inheriting import without_parents
 from krogh.engine.lane import Lane, Usage, Waiting
 from krogh.engine.memory import plan
 from krogh.engine.outside import OutsideLane
+from krogh.engine.start import Inherited
 from krogh.models.base import Learner
 
 REFILLS = 64  # of a pilot's slots, at most: who ends early makes room for another, as in a study
@@ -37,6 +40,8 @@ class Pilot:
     trial_seconds: float
     ended: tuple[int, ...]  # steps of the trials that ended
     running: tuple[int, ...]  # steps so far of those that did not
+    start_seconds: float = 0.0  # until the lanes could begin
+    whole_seconds: float | None = None  # of the cohort, where all of its trials ended
 
 
 @dataclass
@@ -53,14 +58,14 @@ class _Lane:
         try:
             together.wait()
             while time.perf_counter() < deadline:
-                before = len(self.lane.in_flight)
+                before, executed, started = len(self.lane.in_flight), self.usage.executed_steps, time.perf_counter()
                 self.lane.refill(waiting)
                 begun = len(self.lane.in_flight) - before
                 if not len(self.lane.in_flight):
                     return
-                executed, seconds = self.usage.executed_steps, self.usage.seconds
                 finished = self.lane.advance()
-                self.visits.append((self.usage.executed_steps - executed, begun, self.usage.seconds - seconds))
+                seconds = time.perf_counter() - started
+                self.visits.append((self.usage.executed_steps - executed, begun, seconds))
                 self.ended += [] if finished is None else finished.steps.tolist()
         except BaseException as cause:
             self.problem = cause
@@ -70,17 +75,34 @@ class _Lane:
         return [] if isinstance(self.lane, OutsideLane) else self.lane.steps().tolist()
 
 
-def fly(cohort: Trials, seconds: float) -> Pilot:
+def compile_together(cohorts: Sequence[Trials]) -> list[float]:
+    """Compile the cohorts' programs as a study does, several at a time; the seconds after which each was there."""
+    begun, ready = time.perf_counter(), list[float]()
+    with ThreadPoolExecutor(max(1, len(cohorts))) as waiting:
+
+        def wait(cohort: Trials) -> float:
+            template, devices = cohort.template, lanes_for(len(cohort), 0, outside=False)
+            size = plan(template, -(-len(cohort) // len(devices)), devices[0])
+            request_program(template, size, devices[0])[0].result()
+            return time.perf_counter() - begun
+
+        ready += waiting.map(wait, [without_parents(cohort).fitted() for cohort in cohorts])
+    return ready
+
+
+def fly(cohort: Trials, seconds: float, beside: int = 1) -> Pilot:
     """Train some of the cohort's trials for about so many seconds, after compiling their program.
 
-    Trials that would begin with others' weights begin with their own: it takes as long.
+    Trials that would begin with others' weights begin with their own: it takes as long. Where a cohort has one lane of
+    an accelerator, so many lanes train there beside one another, as those of several cohorts would.
     """
-    cohort = without_parents(cohort).fitted()
+    inherits, cohort = isinstance(cohort.template.start, Inherited), without_parents(cohort).fitted()
     count, template = len(cohort), cohort.template
     outside = isinstance(template.model, Learner)
     devices = lanes_for(count, 0, outside)
-    lanes, wanted, compiled = list[_Lane](), 0, 0.0
-    for device in devices:
+    times = beside if len(devices) == 1 and devices[0].platform not in ("cpu", HOST.platform) else 1
+    lanes, wanted, compiled, starting = list[_Lane](), 0, 0.0, 0.0
+    for device in devices * times:
         usage = Usage()
         if outside:
             lanes.append(_Lane(OutsideLane(cohort, usage), usage))
@@ -91,12 +113,18 @@ def fly(cohort: Trials, seconds: float) -> Pilot:
             begun = time.perf_counter()
             request_program(template, size, device)[0].result()
             compiled = time.perf_counter() - begun
+        begun = time.perf_counter()
         lanes.append(_Lane(Lane(cohort, size, device, usage=usage), usage))
+        starting += time.perf_counter() - begun
         wanted += size.slots
     positions = np.unique(np.linspace(0, count - 1, min(count, REFILLS * wanted)).round().astype(np.int64))
-    waiting = Waiting(np.random.default_rng(0).permutation(positions), len(lanes))
+    order = np.random.default_rng(0).permutation(positions)
+    queues = [Waiting(order, len(devices)) for _ in range(times)]
     together, deadline = threading.Barrier(len(lanes)), time.perf_counter() + seconds
-    threads = [threading.Thread(target=lane.go, args=(waiting, deadline, together), daemon=True) for lane in lanes]
+    threads = [
+        threading.Thread(target=lane.go, args=(queues[place // len(devices)], deadline, together), daemon=True)
+        for place, lane in enumerate(lanes)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -104,13 +132,18 @@ def fly(cohort: Trials, seconds: float) -> Pilot:
     for lane in lanes:
         if lane.problem is not None:
             raise lane.problem
-    step, trial = _fitted([visit for lane in lanes for visit in lane.visits])
+    visits = [visit for lane in lanes for visit in lane.visits]
+    step, trial = _fitted(visits)
+    ended = tuple(steps for lane in lanes for steps in lane.ended)
+    whole = not inherits and len(ended) == count * times
     return Pilot(
         compiled,
         step,
         trial,
-        tuple(steps for lane in lanes for steps in lane.ended),
+        ended,
         tuple(steps for lane in lanes for steps in lane.running),
+        starting,
+        sum(seconds for *_, seconds in visits) / times if whole else None,
     )
 
 

@@ -5,14 +5,19 @@ Cohorts, programs, trials and bytes are counted. Seconds are measured: some coho
 steps a trial takes is known where it runs its whole budget; otherwise it lies between the first check and the budget,
 and is expected by what is stored of a smaller scale (`like`), or else by the pilots.
 
-    lane seconds   Σ trials · (expected steps · seconds per step + seconds per trial)
+    lane seconds   Σ trials · (expected steps · seconds per step + seconds per trial), and what lanes take to begin;
+                   of a cohort all of whose trials ended in its pilot, what they took there
     train          lane seconds / lanes
     compile        Σ programs · seconds per compilation
     wall           the first compilation
                    + max((lane seconds + other compilations) / cores, other compilations / compilers)
 
-On a GPU compiling takes nothing from training: there it is max(train, other compilations / compilers). Measuring,
-judging and drawing come on top, and are not known beforehand.
+On a GPU compiling takes nothing from training, and programs are compiled beside one another, which makes each of them
+slower; so they are compiled beside one another here too:
+
+    wall           until the first program is there + max(train, from then on until the last one is)
+
+Measuring, judging and drawing come on top, and are not known beforehand.
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +37,10 @@ import polars as pl
 from krogh.engine import Trials
 from krogh.engine.compiling import compilers_here
 from krogh.engine.devices import cores_here, devices_here
-from krogh.engine.executor import lanes_here
+from krogh.engine.executor import lanes_for, lanes_here
 from krogh.engine.inheriting import without_parents
 from krogh.engine.memory import footprint, plan, require_room
-from krogh.engine.pilot import Pilot, expected_steps, fly
+from krogh.engine.pilot import Pilot, compile_together, expected_steps, fly
 from krogh.engine.shapes import checked_shapes, program_key
 from krogh.errors import require
 from krogh.files import cache_folder, study_folders, write_json
@@ -101,11 +106,19 @@ class _Cost:
     pilot: Pilot | None = None
     step_seconds: float = math.nan
     trial_seconds: float = 0.0
+    start_seconds: float = 0.0
     wanted: float = math.nan  # trials, where a search decides
+
+    @property
+    def whole(self) -> bool:
+        """Whether all trials ended in the pilot."""
+        return self.pilot is not None and self.pilot.whole_seconds is not None
 
     def seconds(self, steps: float) -> float:
         """Of one lane."""
-        return self.wanted * (steps * self.step_seconds + self.trial_seconds)
+        if self.pilot is not None and self.pilot.whole_seconds is not None:
+            return self.start_seconds + self.wanted / len(self.cohort) * self.pilot.whole_seconds
+        return self.start_seconds + self.wanted * (steps * self.step_seconds + self.trial_seconds)
 
 
 def plan_costs(
@@ -128,19 +141,24 @@ def plan_costs(
     costs = [_Cost(cohort, program_key(cohort.fitted().template), *_bounds(cohort)) for cohort in cohorts]
     rows = None if like is None else _stored(experiment.name, like)
     trials, basis = _wanted(costs, search, rows)
-    compiling = _pilot(costs, seconds, show)
+    pieces = sum(
+        len(lanes_for(len(cost.cohort), place, isinstance(cost.cohort.template.model, Learner)))
+        for place, cost in enumerate(costs)
+    )
+    at_once = max(1, min(len(lanes), pieces))
+    compiled = _pilot(costs, seconds, show, beside=max(1, at_once // len(devices)))
     basis += _expect(costs, rows)
     keys = {cost.key for cost in costs if not isinstance(cost.cohort.template.model, Learner)}
-    each = compiling if math.isfinite(compiling) else 0.0
-    compile_seconds = len(keys) * len(devices) * each
+    programs = len(keys) * len(devices)
+    compile_seconds = programs * float(np.mean(compiled)) if compiled else 0.0
     steps = _sums([(cost.lowest, cost.expected, cost.highest) for cost in costs], [cost.wanted for cost in costs])
     lane = [sum(cost.seconds(getattr(cost, word)) for cost in costs) for word in ("lowest", "expected", "highest")]
     if search is not None:
         factors = [number / trials.expected for number in (trials.lowest, trials.expected, trials.highest)]
         lane = [factor * own for factor, own in zip(factors, lane, strict=True)]
         steps = Between(*(factor * own for factor, own in zip(factors, asdict(steps).values(), strict=True)))
-    train = [seconds / max(1, len(lanes)) for seconds in lane]
-    wall = [_wall(own, compile_seconds, each * bool(keys), len(lanes), devices) for own in lane]
+    train = [seconds / at_once for seconds in lane]
+    wall = [_wall(own, compiled, programs, at_once, devices) for own in lane]
     kept = weights or experiment.keep_weights or any(cohort.template.snapshots for cohort in cohorts)
     return CostPlan(
         experiment.name,
@@ -148,7 +166,7 @@ def plan_costs(
         device_in_words(),
         len(lanes),
         len(cohorts),
-        len(keys) * len(devices),
+        programs,
         trials,
         steps,
         compile_seconds,
@@ -205,18 +223,23 @@ def _some(costs: Sequence[_Cost], most: int = MOST_TRACED) -> list[_Cost]:
     return [costs[place] for place in places]
 
 
-def _pilot(costs: list[_Cost], seconds: float, show: Callable[[int, int], None]) -> float:
-    """Measure some cohorts, carry their seconds over to the others; the mean seconds of a compilation."""
+def _pilot(costs: list[_Cost], seconds: float, show: Callable[[int, int], None], beside: int) -> list[float]:
+    """Measure some cohorts, carry their seconds over to the others; the seconds of the compilations."""
     chosen = _some(costs, MOST_PILOTED)
     sources = digest(json.dumps(trial_sources(cost.cohort.template for cost in chosen), sort_keys=True)).hex()
     compiled: dict[Any, float] = {}
+    pilots = _Pilots([cost.cohort for cost in chosen], seconds / max(1, len(chosen)), beside, sources)
     for number, cost in enumerate(chosen):
         show(number, len(chosen))
-        cost.pilot = _remembered(cost.cohort, sources, seconds / len(chosen))
+        cost.pilot = pilots.of(cost.cohort)
         cost.step_seconds, cost.trial_seconds = cost.pilot.step_seconds, cost.pilot.trial_seconds
+        cost.start_seconds = cost.pilot.start_seconds
         if not isinstance(cost.cohort.template.model, Learner):
             compiled.setdefault(cost.key, cost.pilot.compile_seconds)
     show(len(chosen), len(chosen))
+    later = min((cost.start_seconds for cost in chosen), default=0.0)  # the first lanes prepare what all need
+    for cost in costs:
+        cost.start_seconds = cost.start_seconds if cost.pilot else later
     sizes = _step_bytes(costs)
     known = [(sizes[place], cost) for place, cost in enumerate(costs) if cost.pilot and cost.step_seconds > 0]
     known.sort(key=lambda pair: pair[0])
@@ -226,7 +249,7 @@ def _pilot(costs: list[_Cost], seconds: float, show: Callable[[int, int], None])
             at = math.log(sizes[place])
             cost.step_seconds = math.exp(np.interp(at, marks, np.log([one.step_seconds for _, one in known])))
             cost.trial_seconds = float(np.interp(at, marks, [one.trial_seconds for _, one in known]))
-    return float(np.mean([*compiled.values()])) if compiled else math.nan
+    return [*compiled.values()]
 
 
 def _step_bytes(costs: list[_Cost]) -> list[float]:
@@ -243,28 +266,46 @@ def _step_bytes(costs: list[_Cost]) -> list[float]:
     return np.interp(np.arange(len(costs)), places, values).tolist() if places else []
 
 
-def _remembered(cohort: Trials, sources: str, seconds: float) -> Pilot:
-    """A pilot, from an earlier plan on the same device where there is one of at least so many seconds."""
-    folder = cache_folder()
-    if folder is None:
-        return fly(cohort, seconds)
-    ends = Trials(cohort.template, cohort.stacked_for(cohort.template), len(cohort)).take(
-        np.array([0, len(cohort) - 1])
-    )
-    words = [cohort.structure, str(len(cohort)), _numbers(ends), sources, device_in_words(), json.dumps(versions())]
-    words += [os.environ.get(name, "") for name in ("KROGH_PATH", "KROGH_DEVICES", "XLA_FLAGS")]
-    path = folder / "pilots" / f"{digest(chr(10).join(words)).hex()}.json"
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        if kept.pop("seconds") >= seconds:
-            return Pilot(**kept | {word: tuple(kept[word]) for word in ("ended", "running")})
-    found = fly(cohort, seconds)
-    with contextlib.suppress(OSError, ValueError):
-        old = [*path.parent.glob("*.json")] if path.parent.is_dir() else []
-        for each in old if len(old) >= MOST_KEPT else ():
-            each.unlink(missing_ok=True)
-        write_json(path, {**asdict(found), "seconds": seconds})
-    return found
+class _Pilots:
+    """Pilots of some cohorts, from an earlier plan of the same on the same device where there is one of at least so
+    many seconds."""
+
+    def __init__(self, cohorts: Sequence[Trials], seconds: float, beside: int, sources: str):
+        self._cohorts, self._seconds, self._beside = cohorts, seconds, beside
+        self._words = [sources, device_in_words(), json.dumps(versions()), f"{beside} beside, {len(cohorts)} together"]
+        self._words += [os.environ.get(name, "") for name in ("KROGH_PATH", "KROGH_DEVICES", "XLA_FLAGS")]
+        self._ready: dict[int, float] | None = None
+
+    def of(self, cohort: Trials) -> Pilot:
+        folder = cache_folder()
+        if folder is None:
+            return self._flown(cohort)
+        ends = Trials(cohort.template, cohort.stacked_for(cohort.template), len(cohort)).take(
+            np.array([0, len(cohort) - 1])
+        )
+        words = [cohort.structure, str(len(cohort)), _numbers(ends), *self._words]
+        path = folder / "pilots" / f"{digest(chr(10).join(words)).hex()}.json"
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            if kept.pop("seconds") >= self._seconds:
+                return Pilot(**kept | {word: tuple(kept[word]) for word in ("ended", "running")})
+        found = self._flown(cohort)
+        with contextlib.suppress(OSError, ValueError):
+            old = [*path.parent.glob("*.json")] if path.parent.is_dir() else []
+            for each in old if len(old) >= MOST_KEPT else ():
+                each.unlink(missing_ok=True)
+            write_json(path, {**asdict(found), "seconds": self._seconds})
+        return found
+
+    def _flown(self, cohort: Trials) -> Pilot:
+        """A pilot now; on a GPU all programs are compiled before the first."""
+        if self._ready is None:
+            on_gpu = devices_here()[0].platform != "cpu"
+            networks = [one for one in self._cohorts if on_gpu and not isinstance(one.template.model, Learner)]
+            self._ready = dict(zip(map(id, networks), compile_together(networks), strict=True))
+        found = fly(cohort, self._seconds, self._beside)
+        ready = self._ready.get(id(cohort))
+        return found if ready is None else replace(found, compile_seconds=ready)
 
 
 def _numbers(trial: Any) -> str:
@@ -280,6 +321,9 @@ def _expect(costs: list[_Cost], rows: pl.DataFrame | None) -> list[str]:
     """Fill in the expected steps of a trial; in words, where they come from."""
     stored = piloted = censored = 0
     shares: list[tuple[int, float]] = []
+    for cost in costs:
+        if cost.whole and cost.pilot is not None:
+            cost.lowest = cost.highest = float(np.mean(cost.pilot.ended))
     for place, cost in enumerate(costs):
         if cost.lowest == cost.highest:
             cost.expected = cost.highest
@@ -297,9 +341,12 @@ def _expect(costs: list[_Cost], rows: pl.DataFrame | None) -> list[str]:
             share = float(np.interp(place, places, values)) if shares else 1.0
             cost.expected = max(cost.lowest, share * cost.highest)
     words = []
+    ended = sum(cost.whole for cost in costs)
     whole = sum(cost.lowest == cost.highest for cost in costs)
-    if whole:
-        words.append(f"{whole:,} of {len(costs):,} cohorts run their whole budget: their steps are known")
+    if ended:
+        words.append(f"{ended:,} of {len(costs):,} cohorts ended in their pilots: what they cost is known")
+    if whole > ended:
+        words.append(f"{whole - ended:,} of {len(costs):,} cohorts run their whole budget: their steps are known")
     if stored:
         words.append(f"steps of {stored:,} cohorts are those of the trials most like theirs in the folder given")
     if piloted:
@@ -350,12 +397,17 @@ def _comparable(column: pl.Series, value: Any) -> bool:
 # --- seconds and bytes ----------------------------------------------------------------------------------------------
 
 
-def _wall(lane: float, compiling: float, first: float, lanes: int, devices: list[Any]) -> float:
-    """Seconds from the first compilation to the last record."""
-    rest = max(0.0, compiling - first)
+def _wall(lane: float, compiled: Sequence[float], programs: int, lanes: int, devices: list[Any]) -> float:
+    """Seconds from the first compilation to the last record; `compiled` are the programs that were."""
+    if not compiled:
+        return lane / lanes
     if devices[0].platform == "cpu":
-        return first + max((lane + rest) / min(lanes, cores_here()), rest / compilers_here())
-    return first + max(lane / lanes, rest / compilers_here())
+        first, compilers = float(np.mean(compiled)), compilers_here()
+        rest = first * (programs - 1)
+        return first + max((lane + rest) / min(lanes, cores_here()), rest / compilers)
+    several = programs / len(compiled)  # times as many take so many times as long
+    first = min(compiled) * min(several, max(1.0, compilers_here() / len(compiled)))
+    return first + max(lane / lanes, max(compiled) * several - first)
 
 
 def _sums(each: list[tuple[float, float, float]], counts: list[float]) -> Between:

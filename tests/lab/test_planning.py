@@ -221,3 +221,12 @@ def test_the_plan_is_json(tiny, monkeypatch):
     pretended(monkeypatch)
     told = json.loads(json.dumps(plan_costs(tiny.Tiny(), "smoke").as_json()))
     assert told["trials"] == {"lowest": 48, "expected": 48, "highest": 48} and told["scale"] == "smoke"
+
+
+def test_others_take_as_many_steps_as_what_ended_in_its_pilot(tiny, monkeypatch):
+    """Of 20 cohorts eight are piloted to their ends: 50 steps of at most 200, in 30 seconds for 5,000 steps."""
+    pretended(monkeypatch, Pilot(2.0, 1e-9, 0.0, (50,) * 100, (), start_seconds=0.0, whole_seconds=30.0))
+    planned = plan_costs(tiny.Tiny(), "smoke", changes={"widths": tuple(range(8, 48, 2)), "seeds": 100})
+    assert planned.trial_steps.expected == pytest.approx(20 * 100 * 50)
+    assert planned.train_seconds.expected * planned.lanes == pytest.approx(20 * 30)
+    assert planned.trial_steps.lowest < planned.trial_steps.expected < planned.trial_steps.highest

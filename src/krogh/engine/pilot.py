@@ -42,6 +42,7 @@ class Pilot:
     running: tuple[int, ...]  # steps so far of those that did not
     start_seconds: float = 0.0  # until the lanes could begin
     whole_seconds: float | None = None  # of the cohort, where all of its trials ended
+    copies: int = 1  # as often was the cohort trained, beside itself
 
 
 @dataclass
@@ -144,6 +145,7 @@ def fly(cohort: Trials, seconds: float, beside: int = 1) -> Pilot:
         tuple(steps for lane in lanes for steps in lane.running),
         starting,
         sum(seconds for *_, seconds in visits) / times if whole else None,
+        times,
     )
 
 

@@ -241,15 +241,21 @@ def _pilot(costs: list[_Cost], seconds: float, show: Callable[[int, int], None],
     for cost in costs:
         cost.start_seconds = cost.start_seconds if cost.pilot else later
     sizes = _step_bytes(costs)
-    known = [(sizes[place], cost) for place, cost in enumerate(costs) if cost.pilot and cost.step_seconds > 0]
-    known.sort(key=lambda pair: pair[0])
+    known = [(sizes[place], *_carried(cost.pilot)) for place, cost in enumerate(costs) if cost.pilot]
+    known = sorted(one for one in known if one[1] > 0)
     for place, cost in enumerate(costs):
         if not cost.step_seconds > 0 and known:
-            marks = np.log([size for size, _ in known])
-            at = math.log(sizes[place])
-            cost.step_seconds = math.exp(np.interp(at, marks, np.log([one.step_seconds for _, one in known])))
-            cost.trial_seconds = float(np.interp(at, marks, [one.trial_seconds for _, one in known]))
+            at, marks = math.log(sizes[place]), np.log([size for size, *_ in known])
+            cost.step_seconds = math.exp(np.interp(at, marks, np.log([step for _, step, _ in known])))
+            cost.trial_seconds = float(np.interp(at, marks, [trial for *_, trial in known]))
     return [*compiled.values()]
+
+
+def _carried(pilot: Pilot) -> tuple[float, float]:
+    """Seconds per step and per trial of cohorts like the pilot's: where all of it ended, with what its end took."""
+    if pilot.whole_seconds is None or not sum(pilot.ended):
+        return pilot.step_seconds, pilot.trial_seconds
+    return pilot.whole_seconds / (sum(pilot.ended) / pilot.copies), 0.0
 
 
 def _step_bytes(costs: list[_Cost]) -> list[float]:
@@ -321,9 +327,12 @@ def _expect(costs: list[_Cost], rows: pl.DataFrame | None) -> list[str]:
     """Fill in the expected steps of a trial; in words, where they come from."""
     stored = piloted = censored = 0
     shares: list[tuple[int, float]] = []
-    for cost in costs:
+    for place, cost in enumerate(costs):
         if cost.whole and cost.pilot is not None:
-            cost.lowest = cost.highest = float(np.mean(cost.pilot.ended))
+            mean = float(np.mean(cost.pilot.ended))
+            if cost.lowest < cost.highest:
+                shares.append((place, mean / cost.highest))
+            cost.lowest = cost.highest = mean
     for place, cost in enumerate(costs):
         if cost.lowest == cost.highest:
             cost.expected = cost.highest
@@ -335,6 +344,7 @@ def _expect(costs: list[_Cost], rows: pl.DataFrame | None) -> list[str]:
             shares.append((place, cost.expected / cost.highest))
             piloted += 1
             censored += len(cost.pilot.running) > len(cost.pilot.ended)
+    shares.sort()
     for place, cost in enumerate(costs):
         if math.isnan(cost.expected):
             places, values = [where for where, _ in shares], [share for _, share in shares]

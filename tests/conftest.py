@@ -10,6 +10,9 @@ from pathlib import Path
 
 import jax
 import jaxtyping
+from deadline import pytest_collection_modifyitems, pytest_runtest_setup
+
+__all__ = ["pytest_collection_modifyitems", "pytest_runtest_setup"]
 
 # Programs are compiled once for all workers and for what they start, and not among the user's.
 os.environ.setdefault("KROGH_CACHE", str(Path(__file__).parent.parent / ".krogh_cache"))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
 import time
 from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -357,3 +359,15 @@ def test_a_driver_that_was_killed_goes_on_where_it_was(tmp_path):
     tables = [pl.read_parquet(folder / "mine" / "slow" / "trials.parquet") for folder in (out, undisturbed)]
     assert tables[0].equals(tables[1]) and len(tables[0]) == 48
     shutil.rmtree(out)
+
+
+def test_the_clusters_of_the_documentation_are_what_ray_and_a_shell_take(tmp_path):
+    yaml = pytest.importorskip("yaml")
+    from ray.autoscaler._private.util import prepare_config, validate_config
+
+    page = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text(encoding="utf-8")
+    (cloud,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    validate_config(prepare_config(yaml.safe_load(cloud)))
+    (script,) = re.findall(r"```bash\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "job.sh").write_text(script)
+    subprocess.run(["bash", "-n", tmp_path / "job.sh"], check=True)

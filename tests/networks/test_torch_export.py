@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import sys
 from types import ModuleType
 
@@ -99,12 +100,13 @@ def test_names_cannot_become_code(tmp_path, numpy_torch):
 def test_what_is_no_chain_says_what_it_is(tmp_path, monkeypatch):
     others = {
         "a transformer": compile_machine(load_machine("parity"), 4),
-        "recurrent": compile_automaton(from_regex("(ab)*")),
         "attention over a word": compile_counting(from_regex("(a|b)*a(a|b)*"), 3),
     }
     for what, network in others.items():
-        with pytest.raises(KroghError, match=f"only chains of ReLU layers become torch.nn.Sequential; .* {what}"):
+        with pytest.raises(KroghError, match=f"only chains of ReLU layers, and automata, become modules .* {what}"):
             write_torch(network, tmp_path / "net.safetensors")
+    with pytest.raises(KroghError, match="compile it without --correction"):
+        write_torch(compile_automaton(from_regex("(ab)*"), correction=True), tmp_path / "net.safetensors")
     assert not list(tmp_path.iterdir())
     compiled = compile_circuit(CIRCUITS[0])
     for bad in ("net.pt", "not a name.safetensors"):
@@ -113,6 +115,54 @@ def test_what_is_no_chain_says_what_it_is(tmp_path, monkeypatch):
     monkeypatch.setattr("krogh.networks.torch_export.MOST_ENTRIES", 10)
     with pytest.raises(KroghError, match="weights as full matrices; at most 10"):
         state_dict(compiled)
+    with pytest.raises(KroghError, match="weights as full matrices; at most 10"):
+        state_dict(compile_automaton(from_regex("(ab)*")))
+
+
+LANGUAGES = ["(ab)*", "(a|b)*abb", "a*"]
+
+
+def words_up_to(alphabet, length):
+    return [
+        words for size in range(length + 1) for words in [list(itertools.product(range(len(alphabet)), repeat=size))]
+    ]
+
+
+def accepted(compiled, word):
+    return 1.0 if compiled.automaton.accepts([compiled.automaton.alphabet[symbol] for symbol in word]) else -1.0
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_recursion_of_pytorch_with_the_written_weights_reads_words(language, tmp_path):
+    """h_t = φ(W_ih x_t + b_ih + W_hh h_{t-1} + b_hh), as torch.nn.RNN documents it."""
+    compiled = compile_automaton(from_regex(language))
+    weights, module = write_torch(compiled, tmp_path / "net.safetensors")
+    arrays = safetensors.numpy.load_file(weights)
+    alphabet = compiled.automaton.alphabet
+    compile(text := module.read_text(), "net.py", "exec")
+    assert f"ALPHABET = {[*alphabet]!r}" in text
+    for words in words_up_to(alphabet, 5):
+        hidden = np.tile(arrays["initial"], (len(words), 1))
+        for symbols in np.array(words, int).reshape(len(words), -1).T:
+            x = np.eye(len(alphabet))[symbols]
+            hidden = x @ arrays["rnn.weight_ih_l0"].T + arrays["rnn.bias_ih_l0"] + hidden @ arrays["rnn.weight_hh_l0"].T
+            hidden = np.maximum(hidden + arrays["rnn.bias_hh_l0"], 0.0)
+        said = hidden @ arrays["readout.weight"][0]
+        assert said.tolist() == [accepted(compiled, word) for word in words]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_recurrent_modules_of_pytorch(language, tmp_path):
+    torch = pytest.importorskip("torch")
+    compiled = compile_automaton(from_regex(language))
+    written = loaded(write_torch(compiled, tmp_path / "net.safetensors")[1])
+    alphabet = compiled.automaton.alphabet
+    for module in (krogh.to_torch(compiled), written.load()):
+        assert isinstance(module.rnn, torch.nn.RNN)
+        for words in words_up_to(alphabet, 5):
+            with torch.no_grad():
+                said = module(written.encode(*([alphabet[symbol] for symbol in word] for word in words))).tolist()
+            assert said == [accepted(compiled, word) for word in words]
 
 
 def test_a_network_without_a_circuit_is_written_too():

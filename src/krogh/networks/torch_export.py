@@ -1,12 +1,13 @@
-"""Handmade networks for PyTorch: a chain of ReLU layers as `torch.nn.Sequential`, and files that need no krogh.
+"""Handmade networks for PyTorch: ReLU chains as `torch.nn.Sequential`, automata as `torch.nn.RNN`, files without krogh.
 
-Layer i of the chain is module 2i of the Sequential, a `torch.nn.Linear` in float64 with `2i.weight` [out, in] and
-`2i.bias` [out]; between two of them stands a `torch.nn.ReLU`. `write_torch` writes the weights under these names to a
-safetensors file, and beside it a Python module of the same name whose `load()` builds the Sequential and reads them:
-neither file holds a pickle, and only the module that was asked for is run.
+Layer i of a chain is module 2i of the Sequential, a `torch.nn.Linear` in float64 with `2i.weight` [out, in] and
+`2i.bias` [out]; between two of them stands a `torch.nn.ReLU`. An automaton's network, without rounding, is a
+`torch.nn.RNN` with ReLU, h_t = φ(W_ih x_t + b_ih + W_hh h_{t-1} + b_hh) with `rnn.weight_ih_l0` = A,
+`rnn.bias_ih_l0` = b, `rnn.weight_hh_l0` = W and `rnn.bias_hh_l0` = 0; `readout.weight` is r and `initial` h_0.
 
-Circuits and ReLU networks are such chains. A machine's network is a transformer, an automaton's is recurrent, and
-attention that counts reads words: these are refused by name.
+`write_torch` writes the weights under these names to a safetensors file, and beside it a Python module of the same name
+whose `load()` builds the network and reads them: neither file holds a pickle, and only the module that was asked for is
+run. A machine's network is a transformer, and attention that counts reads words: these are refused by name.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from krogh.errors import KroghError, require
 from krogh.files import write_atomically
+from krogh.networks.automata import CompiledAutomaton
 from krogh.networks.circuits import CompiledCircuit
 from krogh.networks.relu import ReluNetwork
 from krogh.networks.weight_files import require_writable
@@ -30,7 +32,6 @@ MOST_ENTRIES = 1 << 27
 """Numbers in dense weights: 1 GiB."""
 NO_CHAINS = {
     "machine": "a transformer, whose attention is no layer of torch.nn.Sequential",
-    "automaton": "recurrent: h_t = φ(W h + A x_t + b), one layer that is run once for every symbol",
     "counting": "attention over a word, and only what follows it is a chain of layers",
 }
 """Why other networks are none, by kind."""
@@ -66,8 +67,68 @@ def load(path=Path(__file__).with_suffix(".safetensors")):
 '''
 
 
+READER = '''\
+"""{name}: {statement}.
+
+`load()` is a torch.nn.Module in float64 with the weights of {file}: a torch.nn.RNN with ReLU and a Linear that
+reads its last state. It takes one-hot symbols [batch, length, {symbols}], as `encode` makes them of words, and returns
+1 for every word that is accepted and -1 for every other, [batch].
+"""
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+
+ALPHABET = {alphabet}
+
+
+class Reader(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = torch.nn.RNN({symbols}, {width}, nonlinearity="relu", batch_first=True, dtype=torch.float64)
+        self.readout = torch.nn.Linear({width}, 1, bias=False, dtype=torch.float64)
+        self.register_buffer("initial", torch.zeros({width}, dtype=torch.float64))
+
+    def forward(self, symbols):
+        hidden = self.initial.repeat(1, len(symbols), 1)
+        if symbols.shape[1]:
+            _, hidden = self.rnn(symbols, hidden)
+        return self.readout(hidden[0])[:, 0]
+
+
+def encode(*words):
+    """Words of one length as one-hot symbols."""
+    numbers = torch.tensor([[ALPHABET.index(symbol) for symbol in word] for word in words])
+    return torch.eye(len(ALPHABET), dtype=torch.float64)[numbers.long()]
+
+
+def build():
+    """The network without its weights."""
+    return Reader()
+
+
+def load(path=Path(__file__).with_suffix(".safetensors")):
+    """The network with the weights of a file."""
+    network = build()
+    network.load_state_dict(load_file(path))
+    return network
+'''
+
+
 def state_dict(network: Any) -> dict[str, Array]:
-    """Weights and biases as full float64 arrays under the names of the Sequential: 0.weight, 0.bias, 2.weight, …"""
+    """Weights and biases as full float64 arrays under the names of the module: 0.weight, 0.bias, 2.weight, … of a
+    Sequential; rnn.weight_ih_l0, …, readout.weight and initial of a recurrent one."""
+    if isinstance(network, CompiledAutomaton):
+        _require_plain(network)
+        return {
+            "rnn.weight_ih_l0": network.symbols.weight.toarray(),
+            "rnn.bias_ih_l0": np.array(network.symbols.bias),
+            "rnn.weight_hh_l0": network.recurrent.toarray(),
+            "rnn.bias_hh_l0": np.zeros(network.width),
+            "readout.weight": np.array(network.readout)[None, :],
+            "initial": np.array(network.initial),
+        }
     chain = _chain(network)
     arrays: dict[str, Array] = {}
     for place, layer in enumerate(chain.layers):
@@ -76,22 +137,22 @@ def state_dict(network: Any) -> dict[str, Array]:
 
 
 def to_torch(network: Any) -> Any:
-    """A circuit's network, or any ReLU network, as `torch.nn.Sequential` of Linear and ReLU in float64.
+    """A circuit's network, or any ReLU network, as `torch.nn.Sequential` of Linear and ReLU; an automaton's with a
+    `torch.nn.RNN`; in float64.
 
     >>> module = krogh.to_torch(krogh.compile_circuit(krogh.load_circuit("adder.aag")))    # doctest: +SKIP
     >>> module(torch.tensor([[0.0, 1.0, 1.0, 0.0]], dtype=torch.float64))                 # doctest: +SKIP
     """
-    arrays = state_dict(network)
+    arrays, text = state_dict(network), module_text(network, "network.safetensors")
     try:
         import torch
     except ImportError:
         raise KroghError(
             "PyTorch is not installed (pip install torch); `krogh compile ... --torch FILE` needs none"
         ) from None
-    parts: list[Any] = []
-    for out, into in _chain(network).shapes:
-        parts += [torch.nn.Linear(into, out, dtype=torch.float64), torch.nn.ReLU()]
-    module = torch.nn.Sequential(*parts[:-1])
+    written: dict[str, Any] = {"__file__": "network.py", "__name__": "network"}
+    exec(compile(text, "network.py", "exec"), written)  # the module that `write_torch` writes
+    module = written["build"]()
     module.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
     return module
 
@@ -121,6 +182,16 @@ def require_torch_file(path: Path) -> None:
 
 def module_text(network: Any, file: str) -> str:
     """The Python module that loads the weights of a file."""
+    if isinstance(network, CompiledAutomaton):
+        _require_plain(network)
+        return READER.format(
+            name=_plain(network.name),
+            statement=_plain(network.statement),
+            file=_plain(file),
+            symbols=len(network.automaton.alphabet),
+            width=network.width,
+            alphabet=[*network.automaton.alphabet],
+        )
     chain = _chain(network)
     circuit = network.circuit if isinstance(network, CompiledCircuit) else None
     ordered = [
@@ -147,14 +218,26 @@ def _chain(network: Any) -> ReluNetwork:
         kind = getattr(network, "kind", type(network).__name__)
         why = NO_CHAINS.get(kind, "no chain of ReLU layers")
         raise KroghError(
-            f"only chains of ReLU layers become torch.nn.Sequential; a network of the kind {kind!r} is {why}"
+            "only chains of ReLU layers, and automata, become modules of PyTorch; "
+            f"a network of the kind {kind!r} is {why}"
         )
-    entries = sum(out * (into + 1) for out, into in found.shapes)
+    _require_room(sum(out * (into + 1) for out, into in found.shapes))
+    return found
+
+
+def _require_plain(network: CompiledAutomaton) -> None:
+    require(
+        not network.correction,
+        "a torch.nn.RNN has one layer for every symbol, and rounding is two more: compile it without --correction",
+    )
+    _require_room(network.width * (network.width + len(network.automaton.alphabet) + 4))
+
+
+def _require_room(entries: int) -> None:
     require(
         entries <= MOST_ENTRIES,
         f"the network has {entries:,} weights as full matrices; at most {MOST_ENTRIES:,} are written for PyTorch",
     )
-    return found
 
 
 def _listed(names: tuple[str, ...], count: int, letter: str) -> str:

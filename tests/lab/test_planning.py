@@ -189,6 +189,7 @@ def test_compiling_takes_cores_from_a_cpu_and_nothing_from_a_gpu(monkeypatch):
     assert planning._wall(1, [6, 7], 2, 2, [GPU]) == 7, "the last program comes late"
     assert planning._wall(1, [6, 7], 20, 2, [GPU]) == 70, "ten times as many, ten times as long"
     assert planning._wall(400, [6, 7], 20, 2, [GPU]) == 36 + 200, "twelve at a time"
+    assert planning._compiling([6, 8], 4, [GPU]) == 16 and planning._compiling([6, 8], 4, [CPU]) == 28
 
 
 def test_what_ended_in_its_pilot_is_known_to_the_step(tiny, cache, tmp_path):

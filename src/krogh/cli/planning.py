@@ -69,7 +69,8 @@ def in_words(plan: CostPlan) -> list[str]:
         "work": learning,
         "trials": _range(plan.trials, count),
         "trial-steps": _range(plan.trial_steps, count),
-        "compile": f"{duration(plan.compile_seconds)} of one core",
+        "compile": duration(plan.compile_seconds)
+        + (" of one core" if "CPU" in plan.device else ", all beside one another"),
         "train": _range(plan.train_seconds, duration),
         "time": f"{_range(plan.wall_seconds, duration)}, without measuring and drawing",
         "device hours": _range(plan.device_hours, lambda hours: f"{hours:,.3g}"),

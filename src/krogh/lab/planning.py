@@ -8,7 +8,7 @@ and is expected by what is stored of a smaller scale (`like`), or else by the pi
     lane seconds   Σ trials · (expected steps · seconds per step + seconds per trial), and what lanes take to begin;
                    of a cohort all of whose trials ended in its pilot, what they took there
     train          lane seconds / lanes
-    compile        Σ programs · seconds per compilation
+    compile        Σ programs · seconds per compilation (on a GPU: until the last program is there)
     wall           the first compilation
                    + max((lane seconds + other compilations) / cores, other compilations / compilers)
 
@@ -150,7 +150,7 @@ def plan_costs(
     basis += _expect(costs, rows)
     keys = {cost.key for cost in costs if not isinstance(cost.cohort.template.model, Learner)}
     programs = len(keys) * len(devices)
-    compile_seconds = programs * float(np.mean(compiled)) if compiled else 0.0
+    compile_seconds = _compiling(compiled, programs, devices)
     steps = _sums([(cost.lowest, cost.expected, cost.highest) for cost in costs], [cost.wanted for cost in costs])
     lane = [sum(cost.seconds(getattr(cost, word)) for cost in costs) for word in ("lowest", "expected", "highest")]
     if search is not None:
@@ -411,13 +411,23 @@ def _wall(lane: float, compiled: Sequence[float], programs: int, lanes: int, dev
     """Seconds from the first compilation to the last record; `compiled` are the programs that were."""
     if not compiled:
         return lane / lanes
+    compiling = _compiling(compiled, programs, devices)
     if devices[0].platform == "cpu":
-        first, compilers = float(np.mean(compiled)), compilers_here()
-        rest = first * (programs - 1)
-        return first + max((lane + rest) / min(lanes, cores_here()), rest / compilers)
-    several = programs / len(compiled)  # times as many take so many times as long
-    first = min(compiled) * min(several, max(1.0, compilers_here() / len(compiled)))
-    return first + max(lane / lanes, max(compiled) * several - first)
+        first = compiling / programs
+        rest = compiling - first
+        return first + max((lane + rest) / min(lanes, cores_here()), rest / compilers_here())
+    first = min(compiled) * min(programs, max(len(compiled), compilers_here())) / len(compiled)
+    return first + max(lane / lanes, compiling - first)
+
+
+def _compiling(compiled: Sequence[float], programs: int, devices: list[Any]) -> float:
+    """Seconds of one core for all programs; on a GPU until the last of them is there: so many times as many programs
+    take so many times as long."""
+    if not compiled:
+        return 0.0
+    if devices[0].platform == "cpu":
+        return programs * float(np.mean(compiled))
+    return max(compiled) * programs / len(compiled)
 
 
 def _sums(each: list[tuple[float, float, float]], counts: list[float]) -> Between:

@@ -47,7 +47,7 @@ unit: setup
 	XLA_FLAGS="$(QUICKLY)" KROGH_SMOKE=$(SMOKE) $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-slow: setup
-	KROGH_SMOKE=$(wildcard $(SMOKE)) $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow
+	KROGH_SMOKE=$(wildcard $(SMOKE)) $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow -rs
 
 # On a machine with an NVIDIA GPU: what no other machine can test.
 test-gpu: setup

@@ -25,7 +25,18 @@ from krogh.models.base import Learner
 from krogh.values import data, structure
 
 
-class Majority(Learner):
+class Undemanding(Learner):
+    """Learns any task, at its own pace."""
+
+    def check(self, task):
+        pass
+
+    @classmethod
+    def example(cls):
+        return cls(), krogh.Parity(n=6, k=2)
+
+
+class Majority(Undemanding):
     """Guesses what is most frequent, after `seconds`; `fatal` is a seed whose worker dies, each time, or once where
     `mark` names a file to be left behind."""
 
@@ -44,18 +55,11 @@ class Majority(Learner):
         mean = np.sign(y.mean() + 1e-3 * (seed % 7))
         return lambda queries: np.full(len(queries), mean, np.float32)
 
-    def check(self, task):
-        pass
 
-    @classmethod
-    def example(cls):
-        return cls(), krogh.Parity(n=6, k=2)
-
-
-def learners(count, **fields):
+def learners(count, model=Majority, **fields):
     stopping = krogh.Stopping(accuracy=0.5, budget=10, validation=200)
     training = krogh.Training(regime=krogh.FullBatch(m=21), stopping=stopping)
-    (cohort,) = krogh.sweep(krogh.Trial(krogh.Parity(n=6, k=2), Majority(**fields), training), seed=range(count))
+    (cohort,) = krogh.sweep(krogh.Trial(krogh.Parity(n=6, k=2), model(**fields), training), seed=range(count))
     return cohort
 
 

@@ -11,15 +11,13 @@ import time
 import numpy as np
 import polars as pl
 import pytest
-from clusters import EXPERIMENT, free_port, learners, processes, seed_given, train, wait_until
+from clusters import EXPERIMENT, Undemanding, free_port, learners, processes, seed_given, train, wait_until
 from polars.testing import assert_frame_equal
 
-import krogh
 from krogh.engine import cluster as clustering
 from krogh.engine import run_cohorts
 from krogh.engine.cluster import RayExecutor
 from krogh.errors import KroghError
-from krogh.models.base import Learner
 from krogh.values import data, structure
 
 ray = pytest.importorskip("ray")
@@ -53,7 +51,7 @@ def start_cluster():
 # --- memory --------------------------------------------------------------------------------------------------------
 
 
-class Hungry(Learner):
+class Hungry(Undemanding):
     """Needs `gigabytes` while it learns, all trials or that of the seed `only`."""
 
     seconds: np.ndarray = data(default=1.0)
@@ -70,19 +68,6 @@ class Hungry(Learner):
                 time.sleep(0.02)  # the monitor of memory looks now and then
             time.sleep(float(self.seconds))
         return lambda queries: np.full(len(queries), np.float32(1 if seed % 2 else -1))
-
-    def check(self, task):
-        pass
-
-    @classmethod
-    def example(cls):
-        return cls(), krogh.Parity(n=6, k=2)
-
-
-def hungry(count, **fields):
-    training = learners(1).template.training
-    (cohort,) = krogh.sweep(krogh.Trial(krogh.Parity(n=6, k=2), Hungry(**fields), training), seed=range(count))
-    return cohort
 
 
 def about_memory(said):
@@ -102,7 +87,7 @@ def narrow(start_cluster):
 
 def test_where_memory_ends_fewer_shares_are_under_way_and_all_are_trained(narrow):
     said = []
-    cohort = hungry(6)
+    cohort = learners(6, Hungry)
     there, _ = train(RayExecutor(narrow.address, say=said.append), [cohort])
     assert sorted(position for _, position in there) == list(range(6))
     said = about_memory(said)
@@ -113,7 +98,7 @@ def test_where_memory_ends_fewer_shares_are_under_way_and_all_are_trained(narrow
 def test_a_trial_that_needs_more_than_there_is_is_named_and_others_are_trained(narrow):
     said, found = [], []
     only = seed_given(learners(8), 5)
-    cohort = hungry(8, gigabytes=10, only=only)
+    cohort = learners(8, Hungry, gigabytes=10, only=only)
     named = r"3 workers died of trial 5 \(seed 5\) of cohort 0, Hungry on Parity .*memory"
     with pytest.raises(KroghError, match=named):
         for _, finished in RayExecutor(narrow.address, say=said.append)([cohort], [np.arange(8)]):

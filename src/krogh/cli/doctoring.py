@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 EXTRAS = {
-    "cuda": ("cuda.core", "NVIDIA GPUs"),
+    "cuda": ("jax_cuda13_plugin jax_cuda12_plugin", "NVIDIA GPUs"),
     "cluster": ("ray", "clusters"),
     "frames": ("xarray", "pandas and xarray"),
     "stores": ("fsspec", "object storage"),
@@ -18,6 +18,7 @@ EXTRAS = {
     "tabular": ("sklearn", "random forests and tables"),
     "bench": ("torch", "the benchmark's baselines"),
 }
+"""Modules, of which one is there where the extra is installed, and what for."""
 
 
 def examine(as_json: bool) -> int:
@@ -62,18 +63,11 @@ def findings() -> dict[str, dict[str, Any]]:
         },
         "caches": {"programs and kernels": str(cache_folder() or "off (KROGH_CACHE=off)")},
         "extras": {
-            name: f"{'installed' if _has(module) else 'not installed'} ({words})"
-            for name, (module, words) in EXTRAS.items()
+            name: f"{'installed' if any(map(importlib.util.find_spec, modules.split())) else 'not installed'} ({words})"
+            for name, (modules, words) in EXTRAS.items()
         },
         "self-test": _self_test(trial),
     }
-
-
-def _has(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # not even the package that it is in
-        return False
 
 
 def _memory() -> dict[str, str]:

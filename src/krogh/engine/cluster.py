@@ -57,6 +57,7 @@ STRIKES = 3  # workers that die of the same trials before they are given up
 LOOK_SECONDS = 2.0  # between two looks at what the cluster has
 LOST_SECONDS = 30.0  # without an answer, before the cluster is given up; after 60, Ray ends the process
 ANSWER_SECONDS = 5.0
+ENDING_SECONDS = 2.0  # for a look that has begun, when a run ends
 OPENING_SECONDS = 20.0  # between a head's first answer and its first client
 NO_WORKER_SECONDS = 20.0  # without a worker, before that is said
 ENVIRONMENT = {
@@ -199,12 +200,8 @@ class RayExecutor:
     @property
     def device(self) -> str:
         """The cluster in words."""
-        import ray
-
         self.connect()
-        nodes = sum(bool(node["Alive"]) for node in ray.nodes())
-        has = [f"{count:g} {kind}s" for kind in (GPU, CPU) if (count := ray.cluster_resources().get(kind, 0))]
-        return f"Ray, {nodes} node{'s' * (nodes != 1)}: {', '.join(has) or 'none yet'}"
+        return _in_words()
 
     def workers(self, kind: str) -> int:
         """How many shares of a kind the cluster can train at once."""
@@ -233,6 +230,14 @@ class RayExecutor:
             return _Run(self, [CohortWork(cohorts[each.place], *each) for each in wanted], usage).records()
 
         yield from family.trained(train, positions, keep_weights)
+
+
+def _in_words() -> str:
+    import ray
+
+    nodes = sum(bool(node["Alive"]) for node in ray.nodes())
+    has = [f"{count:g} {kind}s" for kind in (GPU, CPU) if (count := ray.cluster_resources().get(kind, 0))]
+    return f"Ray, {nodes} node{'s' * (nodes != 1)}: {', '.join(has) or 'none yet'}"
 
 
 def _whole_share(*arguments: Any) -> list[Begun | Trained]:
@@ -315,11 +320,12 @@ class _Sight:
     def __init__(self, executor: RayExecutor):
         self._executor, self._ended, self.lost = executor, threading.Event(), False
         self._look()
-        threading.Thread(target=self._keep_looking, daemon=True).start()
+        self._thread = threading.Thread(target=self._keep_looking, daemon=True)
+        self._thread.start()
 
     def _look(self) -> None:
         self.workers = {kind: self._executor.workers(kind) for kind in (CPU, GPU)}
-        self.device = self._executor.device
+        self.device = _in_words()
         self._answered = time.monotonic()
 
     def _keep_looking(self) -> None:
@@ -338,7 +344,10 @@ class _Sight:
             )
 
     def end(self) -> None:
+        """Look no more: asked after it has left a cluster, Ray starts one of its own."""
         self._ended.set()
+        if not self.lost:
+            self._thread.join(ENDING_SECONDS)
 
 
 class _Run:

@@ -10,6 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 import safetensors.numpy
+import scipy.special
 
 import krogh
 from krogh.errors import KroghError
@@ -21,14 +22,48 @@ from krogh.networks.torch_export import module_text, state_dict, to_torch, write
 from krogh.programs import circuits
 from krogh.programs.automata.regex import from_regex
 from krogh.programs.machines.library import load_machine
+from krogh.programs.machines.running import trace
 
 CIRCUITS = [circuits.adder(2), circuits.random_circuit(5, 6, 5, 0), circuits.parse_circuit("inputs a\noutputs a\n")]
 
 
-class Linear:
+class Module:
+    """`torch.nn.Module`: arrays by dotted names, all of which are to be given, in their shapes."""
+
+    def register_buffer(self, name, array):
+        setattr(self, name, array)
+
+    def arrays(self, prefix=""):
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray):
+                yield f"{prefix}{name}", self, name
+            elif isinstance(value, Module):
+                yield from value.arrays(f"{prefix}{name}.")
+
+    def load_state_dict(self, arrays):
+        places = {path: (owner, name) for path, owner, name in self.arrays()}
+        assert places.keys() == arrays.keys()
+        for path, (owner, name) in places.items():
+            assert getattr(owner, name).shape == arrays[path].shape
+            setattr(owner, name, arrays[path])
+
+    def __call__(self, *inputs):
+        return self.forward(*inputs)
+
+
+class ModuleList(Module):
+    def __init__(self, parts):
+        vars(self).update({str(place): part for place, part in enumerate(parts)})
+
+    def __iter__(self):
+        return iter(vars(self).values())
+
+
+class Linear(Module):
     """What `torch.nn.Linear` computes, in NumPy."""
 
     def __init__(self, into, out, dtype):
+        self.weight, self.bias = np.zeros((out, into), dtype), np.zeros(out, dtype)
         self.shapes = {"weight": (out, into), "bias": (out,)}
 
     def __call__(self, x):
@@ -67,6 +102,15 @@ def numpy_torch(monkeypatch):
     torch, files = ModuleType("torch"), ModuleType("safetensors.torch")
     torch.nn, torch.float64 = ModuleType("torch.nn"), np.float64
     torch.nn.Linear, torch.nn.ReLU, torch.nn.Sequential = Linear, ReLU, Sequential
+    torch.nn.Module, torch.nn.ModuleList, torch.nn.Parameter = Module, ModuleList, np.asarray
+    torch.zeros = lambda *shape, dtype: np.zeros(shape, dtype)
+    torch.amax = lambda x, dim, keepdim: np.max(x, dim, keepdims=keepdim)
+    torch.sum = lambda x, dim, keepdim: np.sum(x, dim, keepdims=keepdim)
+    torch.softmax = lambda x, dim: scipy.special.softmax(x, dim)
+    torch.relu = lambda x: np.maximum(x, 0.0)
+    torch.cat, torch.stack, torch.tensor, torch.where = np.concatenate, np.stack, np.array, np.where
+    torch.einsum, torch.tile, torch.arange = np.einsum, np.tile, np.arange
+    torch.ones_like, torch.zeros_like = np.ones_like, np.zeros_like
     files.load_file = safetensors.numpy.load_file
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setitem(sys.modules, "safetensors.torch", files)
@@ -98,13 +142,9 @@ def test_names_cannot_become_code(tmp_path, numpy_torch):
 
 
 def test_what_is_no_chain_says_what_it_is(tmp_path, monkeypatch):
-    others = {
-        "a transformer": compile_machine(load_machine("parity"), 4),
-        "attention over a word": compile_counting(from_regex("(a|b)*a(a|b)*"), 3),
-    }
-    for what, network in others.items():
-        with pytest.raises(KroghError, match=f"only chains of ReLU layers, and automata, become modules .* {what}"):
-            write_torch(network, tmp_path / "net.safetensors")
+    counting = compile_counting(from_regex("(a|b)*a(a|b)*"), 3)
+    with pytest.raises(KroghError, match=r"only chains of ReLU layers, automata and machines .* attention over a word"):
+        write_torch(counting, tmp_path / "net.safetensors")
     with pytest.raises(KroghError, match="compile it without --correction"):
         write_torch(compile_automaton(from_regex("(ab)*"), correction=True), tmp_path / "net.safetensors")
     assert not list(tmp_path.iterdir())
@@ -115,8 +155,9 @@ def test_what_is_no_chain_says_what_it_is(tmp_path, monkeypatch):
     monkeypatch.setattr("krogh.networks.torch_export.MOST_ENTRIES", 10)
     with pytest.raises(KroghError, match="weights as full matrices; at most 10"):
         state_dict(compiled)
-    with pytest.raises(KroghError, match="weights as full matrices; at most 10"):
-        state_dict(compile_automaton(from_regex("(ab)*")))
+    for network in (compile_automaton(from_regex("(ab)*")), compile_machine(load_machine("parity"), 4)):
+        with pytest.raises(KroghError, match="weights as full matrices; at most 10"):
+            state_dict(network)
 
 
 LANGUAGES = ["(ab)*", "(a|b)*abb", "a*"]
@@ -163,6 +204,47 @@ def test_recurrent_modules_of_pytorch(language, tmp_path):
             with torch.no_grad():
                 said = module(written.encode(*([alphabet[symbol] for symbol in word] for word in words))).tolist()
             assert said == [accepted(compiled, word) for word in words]
+
+
+MACHINES = {
+    "hard": compile_machine(load_machine("palindrome"), 14, input_length=4),
+    "soft": compile_machine(load_machine("palindrome"), 14, input_length=4, attention="soft"),
+    "ripple": compile_machine(load_machine("binary-increment"), 12, input_length=4, adder="ripple", correction=False),
+    "to the left of the input": compile_machine(load_machine("busy-beaver-3"), 14, input_length=2),
+}
+
+
+def machine_answers(compiled, module, encode, decode):
+    """The written module on all short words, beside the interpreter at every time."""
+    longest = min(3, compiled.input_length)
+    words = [
+        [*word] for size in range(longest + 1) for word in itertools.product(compiled.machine.alphabet[1:], repeat=size)
+    ]
+    outputs = module(*encode(*words))
+    for word, times in zip(words, decode(outputs), strict=True):
+        oracle = trace(compiled.machine, word, compiled.steps)
+        assert [compiled.machine.states.index(state) for state, *_ in times] == oracle.state.tolist()
+        assert [compiled.machine.alphabet.index(symbol) for _, symbol, _ in times] == oracle.symbol.tolist()
+        assert [cell for *_, cell in times] == oracle.cell.tolist()
+    said = np.asarray(module.classify(outputs).tolist())
+    assert np.abs(said - compiled.run(words, method="dense").output).max() < 1e-9
+
+
+@pytest.mark.parametrize("kind", MACHINES)
+def test_a_written_machine_runs_without_krogh(kind, tmp_path, numpy_torch):
+    written = loaded(write_torch(MACHINES[kind], tmp_path / "net.safetensors")[1])
+    machine_answers(MACHINES[kind], written.load(), written.encode, written.decode)
+
+
+@pytest.mark.parametrize("kind", MACHINES)
+def test_machines_as_modules_of_pytorch(kind, tmp_path):
+    torch = pytest.importorskip("torch")
+    written = loaded(write_torch(MACHINES[kind], tmp_path / "net.safetensors")[1])
+    for module in (krogh.to_torch(MACHINES[kind]), written.load()):
+        with torch.no_grad():
+            machine_answers(MACHINES[kind], module, written.encode, written.decode)
+    module.classify(module(*written.encode([]))).sum().backward()
+    assert all(parameter.grad is not None for name, parameter in module.named_parameters() if "value" in name)
 
 
 def test_a_network_without_a_circuit_is_written_too():

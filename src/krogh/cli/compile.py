@@ -32,7 +32,7 @@ class NetworkOptions:
         restarts: of a search beside gradients; as many as the time allows unless given.
         refinements: of that search, for each restart.
         out: a safetensors file for the weights.
-        torch: the same for PyTorch: NAME.safetensors, and NAME.py that loads it (circuits, languages).
+        torch: the same for PyTorch: NAME.safetensors, and NAME.py that loads it.
         json: print JSON.
     """
 

@@ -1,13 +1,16 @@
-"""Handmade networks for PyTorch: ReLU chains as `torch.nn.Sequential`, automata as `torch.nn.RNN`, files without krogh.
+"""Handmade networks for PyTorch: ReLU chains as `torch.nn.Sequential`, automata as `torch.nn.RNN`, machines as modules.
 
 Layer i of a chain is module 2i of the Sequential, a `torch.nn.Linear` in float64 with `2i.weight` [out, in] and
 `2i.bias` [out]; between two of them stands a `torch.nn.ReLU`. An automaton's network, without rounding, is a
 `torch.nn.RNN` with ReLU, h_t = φ(W_ih x_t + b_ih + W_hh h_{t-1} + b_hh) with `rnn.weight_ih_l0` = A,
-`rnn.bias_ih_l0` = b, `rnn.weight_hh_l0` = W and `rnn.bias_hh_l0` = 0; `readout.weight` is r and `initial` h_0.
+`rnn.bias_ih_l0` = b, `rnn.weight_hh_l0` = W and `rnn.bias_hh_l0` = 0; `readout.weight` is r and `initial` h_0. A
+machine's network is a module of its own: `embedding` = E, `first` = o_0, `readout` = cls, `positions` = β, and layer i
+is `layers.{i - 1}`, with `decoder` and `encoder` (`query`, `key` and `value`, each weight and bias, `null_key`,
+`null_value`) where it attends, and `feedforward.0` to `.2`.
 
 `write_torch` writes the weights under these names to a safetensors file, and beside it a Python module of the same name
-whose `load()` builds the network and reads them: neither file holds a pickle, and only the module that was asked for is
-run. A machine's network is a transformer, and attention that counts reads words: these are refused by name.
+(`torch_modules`) whose `load()` builds the network and reads them: neither file holds a pickle or needs krogh, and only
+the module that was asked for is run. Attention that counts is refused by name.
 """
 
 from __future__ import annotations
@@ -24,101 +27,38 @@ from krogh.errors import KroghError, require
 from krogh.files import write_atomically
 from krogh.networks.automata import CompiledAutomaton
 from krogh.networks.circuits import CompiledCircuit
+from krogh.networks.machines.compiled import CompiledMachine
+from krogh.networks.machines.layout import cells_needed
 from krogh.networks.relu import ReluNetwork
+from krogh.networks.torch_modules import CHAIN, MACHINE, READER
 from krogh.networks.weight_files import require_writable
 
 Array = NDArray[np.float64]
 MOST_ENTRIES = 1 << 27
 """Numbers in dense weights: 1 GiB."""
-NO_CHAINS = {
-    "machine": "a transformer, whose attention is no layer of torch.nn.Sequential",
-    "counting": "attention over a word, and only what follows it is a chain of layers",
-}
+NO_CHAINS = {"counting": "attention over a word, and only what follows it is a chain of layers"}
 """Why other networks are none, by kind."""
-
-MODULE = '''\
-"""{name}: {statement}.
-
-`load()` is a torch.nn.Sequential in float64 with the weights of {file}; inputs are [batch, {inputs}], outputs
-[batch, {outputs}]. Inputs in order: {input_names}. Outputs in order: {output_names}.
-"""
-
-from pathlib import Path
-
-import torch
-from safetensors.torch import load_file
-
-SHAPES = {shapes}  # (out, in) of every Linear; a ReLU stands between two of them
-
-
-def build():
-    """The network without its weights."""
-    parts = []
-    for out, into in SHAPES:
-        parts += [torch.nn.Linear(into, out, dtype=torch.float64), torch.nn.ReLU()]
-    return torch.nn.Sequential(*parts[:-1])
-
-
-def load(path=Path(__file__).with_suffix(".safetensors")):
-    """The network with the weights of a file."""
-    network = build()
-    network.load_state_dict(load_file(path))
-    return network
-'''
-
-
-READER = '''\
-"""{name}: {statement}.
-
-`load()` is a torch.nn.Module in float64 with the weights of {file}: a torch.nn.RNN with ReLU and a Linear that
-reads its last state. It takes one-hot symbols [batch, length, {symbols}], as `encode` makes them of words, and returns
-1 for every word that is accepted and -1 for every other, [batch].
-"""
-
-from pathlib import Path
-
-import torch
-from safetensors.torch import load_file
-
-ALPHABET = {alphabet}
-
-
-class Reader(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.rnn = torch.nn.RNN({symbols}, {width}, nonlinearity="relu", batch_first=True, dtype=torch.float64)
-        self.readout = torch.nn.Linear({width}, 1, bias=False, dtype=torch.float64)
-        self.register_buffer("initial", torch.zeros({width}, dtype=torch.float64))
-
-    def forward(self, symbols):
-        hidden = self.initial.repeat(1, len(symbols), 1)
-        if symbols.shape[1]:
-            _, hidden = self.rnn(symbols, hidden)
-        return self.readout(hidden[0])[:, 0]
-
-
-def encode(*words):
-    """Words of one length as one-hot symbols."""
-    numbers = torch.tensor([[ALPHABET.index(symbol) for symbol in word] for word in words])
-    return torch.eye(len(ALPHABET), dtype=torch.float64)[numbers.long()]
-
-
-def build():
-    """The network without its weights."""
-    return Reader()
-
-
-def load(path=Path(__file__).with_suffix(".safetensors")):
-    """The network with the weights of a file."""
-    network = build()
-    network.load_state_dict(load_file(path))
-    return network
-'''
+ATTENTION = {
+    "Wq": "query.weight",
+    "bq": "query.bias",
+    "Wk": "key.weight",
+    "bk": "key.bias",
+    "Wv": "value.weight",
+    "bv": "value.bias",
+    "K0": "null_key",
+    "V0": "null_value",
+}
+"""The names of an attention's parameters here and in PyTorch."""
 
 
 def state_dict(network: Any) -> dict[str, Array]:
     """Weights and biases as full float64 arrays under the names of the module: 0.weight, 0.bias, 2.weight, … of a
-    Sequential; rnn.weight_ih_l0, …, readout.weight and initial of a recurrent one."""
+    Sequential; rnn.weight_ih_l0, …, readout.weight and initial of a recurrent one; layers.0.decoder.query.weight, … of
+    a machine's."""
+    if isinstance(network, CompiledMachine):
+        _require_room(network.parameter_count + network.positions.size)
+        dense = network.dense_parameters()
+        return {_named(name): array for name, array in dense.items()} | {"positions": network.positions}
     if isinstance(network, CompiledAutomaton):
         _require_plain(network)
         return {
@@ -138,7 +78,7 @@ def state_dict(network: Any) -> dict[str, Array]:
 
 def to_torch(network: Any) -> Any:
     """A circuit's network, or any ReLU network, as `torch.nn.Sequential` of Linear and ReLU; an automaton's with a
-    `torch.nn.RNN`; in float64.
+    `torch.nn.RNN`; a machine's as a transformer that can be trained on; in float64.
 
     >>> module = krogh.to_torch(krogh.compile_circuit(krogh.load_circuit("adder.aag")))    # doctest: +SKIP
     >>> module(torch.tensor([[0.0, 1.0, 1.0, 0.0]], dtype=torch.float64))                 # doctest: +SKIP
@@ -192,6 +132,8 @@ def module_text(network: Any, file: str) -> str:
             width=network.width,
             alphabet=[*network.automaton.alphabet],
         )
+    if isinstance(network, CompiledMachine):
+        return _machine_text(network, file)
     chain = _chain(network)
     circuit = network.circuit if isinstance(network, CompiledCircuit) else None
     ordered = [
@@ -200,7 +142,7 @@ def module_text(network: Any, file: str) -> str:
     ]
     shapes = "[" + ", ".join(f"({out}, {into})" for out, into in chain.shapes) + "]"
     statement = network.statement if circuit else "a ReLU network"
-    return MODULE.format(
+    return CHAIN.format(
         name=_plain(circuit.name if circuit else "network"),
         statement=_plain(statement),
         file=_plain(file),
@@ -212,13 +154,55 @@ def module_text(network: Any, file: str) -> str:
     )
 
 
+def _machine_text(network: CompiledMachine, file: str) -> str:
+    machine, layout = network.machine, network.layout
+    sizes = [
+        tuple(
+            network.parameters[name].shape[0] if (name := f"L{place}.{which}.Wq") in network.parameters else 0
+            for which in ("dec", "enc")
+        )
+        for place in range(1, network.depth + 1)
+    ]
+    where = {word: layout[group] for word, group in (("state", "st"), ("symbol", "sym1"), ("cell", "pos2"))}
+    _, highest = cells_needed(machine.tape, network.steps, network.input_length)
+    return MACHINE.format(
+        name=_plain(network.name),
+        statement=_plain(network.statement),
+        file=_plain(file),
+        states=[*machine.states, "before the first step"],
+        alphabet=[*machine.alphabet],
+        steps=network.decoder_steps,
+        width=network.width,
+        highest=2**network.bits - 1 if machine.tape == "one-way" else highest,
+        bits=network.bits,
+        temperature=network.inverse_temperature,
+        layers="\n".join(
+            f"    {size},  # {_plain(name)}" for size, name in zip(sizes, network.layer_names, strict=True)
+        ),
+        rows=len(network.positions),
+        **{word: f"{group[0]}, {group[-1] + 1}" for word, group in where.items()},
+    )
+
+
+def _named(name: str) -> str:
+    """A parameter's name in PyTorch: L3.dec.Wq is layers.2.decoder.query.weight."""
+    layer, _, rest = name.partition(".")
+    if not rest:
+        return {"E": "embedding", "o0": "first", "cls": "readout"}[name]
+    block, _, part = rest.partition(".")
+    place = f"layers.{int(layer.removeprefix('L')) - 1}"
+    if block == "ff":
+        return f"{place}.feedforward.{int(part[1]) - 1}.{'weight' if part[0] == 'W' else 'bias'}"
+    return f"{place}.{ {'dec': 'decoder', 'enc': 'encoder'}[block] }.{ATTENTION[part]}"
+
+
 def _chain(network: Any) -> ReluNetwork:
     found = network.network if isinstance(network, CompiledCircuit) else network
     if not isinstance(found, ReluNetwork):
         kind = getattr(network, "kind", type(network).__name__)
         why = NO_CHAINS.get(kind, "no chain of ReLU layers")
         raise KroghError(
-            "only chains of ReLU layers, and automata, become modules of PyTorch; "
+            "only chains of ReLU layers, automata and machines become modules of PyTorch; "
             f"a network of the kind {kind!r} is {why}"
         )
     _require_room(sum(out * (into + 1) for out, into in found.shapes))

@@ -12,7 +12,8 @@ import pytest
 
 from krogh import registry
 from krogh.errors import KroghError
-from krogh.registry import BY_PLURAL, EXPERIMENTS, Registry
+from krogh.networks.handmade import KINDS
+from krogh.registry import BY_PLURAL, EXPERIMENTS, Registry, summary_of
 
 PLUGIN = Path(__file__).parent / "plugin"
 
@@ -20,8 +21,55 @@ PLUGIN = Path(__file__).parent / "plugin"
 def load() -> None:
     """Load every registry anew, as a process does that has just begun."""
     for things in BY_PLURAL.values():
-        things._loaded = False
+        things._plugged = False
         things.load()
+
+
+@pytest.mark.parametrize("things", [*BY_PLURAL.values(), KINDS], ids=lambda things: things.kind)
+def test_what_the_source_says_is_what_is_registered(things):
+    things.load()
+    own = {name: thing for name, thing in things._things.items() if registry._origin(thing).startswith("krogh.")}
+    assert things.written and things.written.keys() == own.keys()
+    for name, entry in things.written.items():
+        assert entry.summary == summary_of(own[name]) != "", name
+
+
+def test_nothing_is_imported_to_list_what_there_is_and_little_for_one_thing():
+    """In a process of its own."""
+    code = (
+        "import sys; from krogh.registry import BY_PLURAL, EXPERIMENTS;"
+        "[things.summaries() for things in BY_PLURAL.values()]; print('jax' in sys.modules);"
+        "EXPERIMENTS['parity/scaling']; print('jax' in sys.modules, 'krogh.experiments.parity.noise' in sys.modules,"
+        " 'krogh.experiments.algebra' in sys.modules, 'scipy.stats' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ran.stdout.split() == ["False", "True", "False", "False", "False"], ran.stderr
+
+
+@pytest.mark.slow
+def test_each_module_with_things_can_be_the_first_that_is_imported():
+    """Each in a child of one process that knows what is not krogh's; the children end at once."""
+    code = """
+import os, sys, traceback, warnings
+warnings.simplefilter("ignore")
+import cyclopts, equinox, jax, jinja2, jaxtyping, polars, scipy.optimize, scipy.sparse, scipy.stats
+from krogh.registry import BY_PLURAL
+from krogh.written import entries
+packages = {package for things in BY_PLURAL.values() for package in things.packages}
+modules = {entry.module for package in packages for entry in entries(package)}
+for module in sorted(modules):
+    child = os.fork()
+    if not child:
+        try:
+            __import__(module)
+        except BaseException:
+            print(module, traceback.format_exc(), flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+print(len(modules))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=900)
+    assert ran.stdout.strip().isdigit() and int(ran.stdout) > 150, ran.stdout + ran.stderr
 
 
 @pytest.fixture

@@ -1,16 +1,18 @@
 """Names for the things users pick: tasks, models, probes, views, predictions, constructions, experiments.
 
-A thing registers itself with a decorator where it is defined. A registry imports what it lists when it is first
-asked: the modules of its own folders, then the modules that installed packages name under the entry-point group
-``krogh.plugins``. So a new file in one of these folders is known without being listed anywhere. A single file of one's
-own is loaded by `load_file` (`--plugin` on the command line).
+A thing registers itself with a decorator where it is defined. A registry reads off the source of its own folders what
+there is (`krogh.written`) and imports a module when a thing of it is first asked for, so that nobody waits for what is
+not used; a new file in one of these folders is known without being listed anywhere. Installed packages add the modules
+that they name under the entry-point group ``krogh.plugins``. A single file of one's own is loaded by `load_file`
+(`--plugin` on the command line).
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
+import inspect
 import os
-import pkgutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +22,7 @@ from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from krogh.errors import KroghError, require, unknown
+from krogh.written import Entry, entries
 
 T = TypeVar("T")
 
@@ -29,31 +32,29 @@ OWN_FILES: list[Path] = []
 
 
 class Registry(Generic[T]):
-    """A table from names to things of one kind, which are defined in the modules of `packages` and in plug-ins."""
+    """A table from names to things of one kind, which are defined in the modules of `packages` and in plug-ins.
 
-    def __init__(self, kind: str, *packages: str):
-        self.kind, self.packages = kind, packages
+    In the source a thing of krogh's own is registered by `@DECORATOR("name")`, which is called like the kind unless
+    `decorator` is given.
+    """
+
+    def __init__(self, kind: str, *packages: str, decorator: str = ""):
+        self.kind, self.packages, self.decorator = kind, packages, decorator or kind
         self._things: dict[str, T] = {}
-        self._loaded = False
+        self._plugged = False
 
-    def load(self) -> None:
-        """Import every module that may register something of this kind; the second time this does nothing."""
-        if self._loaded:
-            return
-        self._load_own()
-        load_plugins()
-        self._loaded = True
-
-    def _load_own(self) -> None:
-        for package in self.packages:
-            import_all(package)
+    @functools.cached_property
+    def written(self) -> dict[str, Entry]:
+        """Krogh's own things of this kind, as their source says."""
+        found = (entry for package in self.packages for entry in entries(package))
+        return {entry.name: entry for entry in found if entry.decorator == self.decorator}
 
     def register(self, name: str) -> Callable[[T], T]:
         """Decorator that files the decorated thing under `name`."""
 
         def file(thing: T) -> T:
             if _loading_plugins and not _origin(thing).startswith("krogh."):
-                self._load_own()  # so that krogh's own names are taken before a plug-in asks for one
+                self._import(name)  # krogh's own comes first
             known = self._things.get(name)
             same = known is None or _origin(known) == _origin(thing)
             require(same, f"the {self.kind} {name!r} is already registered by {_origin(known)}")
@@ -62,24 +63,47 @@ class Registry(Generic[T]):
 
         return file
 
+    def _import(self, name: str) -> None:
+        if name not in self._things and name in self.written:
+            importlib.import_module(self.written[name].module)
+
+    def _plug_in(self) -> None:
+        if not self._plugged:
+            load_plugins()
+            self._plugged = True
+
+    def load(self) -> None:
+        """Import every module that registers something of this kind; the second time this does nothing."""
+        for name in self:
+            self._import(name)
+
     def __getitem__(self, name: str) -> T:
+        self._import(name)
         if name not in self._things:
-            self.load()
+            self._plug_in()
         if name not in self._things:
-            raise unknown(self.kind, name, self._things)
+            raise unknown(self.kind, name, [*self])
         return self._things[name]
 
     def __contains__(self, name: object) -> bool:
-        self.load()
-        return name in self._things
+        return name in self._things or name in self.written or name in [*self]
 
     def __iter__(self) -> Iterator[str]:
-        self.load()
-        return iter(sorted(self._things))
+        self._plug_in()
+        return iter(sorted({*self.written, *self._things}))
 
     def items(self) -> list[tuple[str, T]]:
-        self.load()
-        return sorted(self._things.items())
+        """All names with their things, each imported."""
+        return [(name, self[name]) for name in self]
+
+    def summaries(self) -> dict[str, str]:
+        """All names, each with the first line of its thing's description."""
+        return {name: self.written[name].summary if name in self.written else summary_of(self[name]) for name in self}
+
+
+def summary_of(thing: Any) -> str:
+    """The first line of a thing's description."""
+    return getattr(thing, "summary", None) or (inspect.getdoc(thing) or "").partition("\n")[0]
 
 
 def _origin(thing: object) -> str:
@@ -105,13 +129,6 @@ BY_PLURAL = {
     "constructions": CONSTRUCTIONS,
     "experiments": EXPERIMENTS,
 }
-
-
-def import_all(package: str) -> None:
-    """Import a package and every module in it."""
-    home = importlib.import_module(package)
-    for module in pkgutil.walk_packages(home.__path__, f"{package}."):
-        importlib.import_module(module.name)
 
 
 def load_plugins() -> None:

@@ -1,7 +1,7 @@
 """Functions asked for by name: their settings read off the signature, and given as Python values or as text.
 
 Predictions and constructions are both functions with annotated parameters. Here is what the two share: the
-summary and the settings of such a function, and the conversion of settings given by name (as they come from
+settings of such a function, and the conversion of settings given by name (as they come from
 a command line) to the annotated types, with one clear error where that fails.
 
 A parameter that is a dataclass stands for its fields: they are settings like any other, and are gathered into one
@@ -26,11 +26,6 @@ REQUIRED = inspect.Parameter.empty
 """Stands in place of the default of a setting that has none."""
 
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
-
-
-def summary_of(function: Callable[..., Any]) -> str:
-    """The first line of the function's docstring."""
-    return (inspect.getdoc(function) or "").partition("\n")[0]
 
 
 def parameters_of(function: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:

@@ -32,7 +32,7 @@ def krogh(monkeypatch, call):
     EXPERIMENTS.load()
     filed = dict(EXPERIMENTS._things)
     monkeypatch.syspath_prepend(str(PLUGIN))
-    monkeypatch.setattr(EXPERIMENTS, "_loaded", False)
+    monkeypatch.setattr(EXPERIMENTS, "_plugged", False)
 
     yield call
     EXPERIMENTS._things.clear()

@@ -23,7 +23,7 @@ def krogh(monkeypatch, call, tmp_path):
     EXPERIMENTS.load()
     filed = dict(EXPERIMENTS._things)
     monkeypatch.syspath_prepend(str(PLUGIN))
-    monkeypatch.setattr(EXPERIMENTS, "_loaded", False)
+    monkeypatch.setattr(EXPERIMENTS, "_plugged", False)
     monkeypatch.setattr(sites, "cache_folder", lambda: tmp_path / "cache")
     yield call
     EXPERIMENTS._things.clear()

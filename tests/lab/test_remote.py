@@ -86,9 +86,27 @@ def machine(tmp_path, monkeypatch):
     return move
 
 
-@pytest.fixture
-def url(tmp_path):
-    return f"memory://{tmp_path.name}/runs"
+@pytest.fixture(scope="module")
+def bucket():
+    """A bucket of a server on this machine that speaks S3's protocol."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    address = "http://{}:{}".format(*server.get_host_and_port())
+    fsspec.config.conf["s3"] = {"endpoint_url": address, "key": "a", "secret": "b", "skip_instance_cache": True}
+    fsspec.filesystem("s3").mkdir("laboratory")
+    yield "laboratory"
+    del fsspec.config.conf["s3"]
+    server.stop()
+
+
+@pytest.fixture(params=["memory", pytest.param("s3", marks=pytest.mark.slow)])
+def url(request, tmp_path):
+    """A place for studies that nothing is at, in memory or at an object store (or in a folder, where a test asks)."""
+    if request.param == "s3":
+        return f"s3://{request.getfixturevalue('bucket')}/{tmp_path.name}/runs"
+    return f"file://{tmp_path}/shared" if request.param == "file" else f"memory://{tmp_path.name}/runs"
 
 
 def stored(url: str) -> dict[str, bytes]:
@@ -125,16 +143,15 @@ def test_what_is_a_url():
         assert not sites.is_url(place)
 
 
-@pytest.mark.parametrize("scheme", ["memory", "file"])
-def test_a_study_at_a_url_is_the_study_in_a_folder(scheme, tiny, reference, url, machine, tmp_path, capsys):
-    place = url if scheme == "memory" else f"file://{tmp_path}/shared"
-    study = run_study(tiny.Tiny(), "smoke", place)
-    assert study.claims == reference.claims and place in study.summary["command"]
-    there = stored(f"{place}/{NAME}")
+@pytest.mark.parametrize("url", ["memory", "file", pytest.param("s3", marks=pytest.mark.slow)], indirect=True)
+def test_a_study_at_a_url_is_the_study_in_a_folder(tiny, reference, url, machine, capsys):
+    study = run_study(tiny.Tiny(), "smoke", url)
+    assert study.claims == reference.claims and url in study.summary["command"]
+    there = stored(f"{url}/{NAME}")
     assert there == files_of(study.folder) and kinds(there) == kinds(files_of(reference.folder))
     machine("second")
-    opened = open_study(place)
-    assert opened.url == f"{place}/{NAME}" and "second" in str(opened.folder)
+    opened = open_study(url)
+    assert opened.url == f"{url}/{NAME}" and "second" in str(opened.folder)
     assert_frame_equal(opened.table, pl.read_parquet(reference.folder / "trials.parquet"))
     assert opened.claims["verdict"].to_list() == [str(claim.verdict) for claim in reference.claims]
     assert not (opened.folder / "cohorts").exists()  # not needed to read it
@@ -384,6 +401,7 @@ def test_nothing_of_others_is_removed_and_nothing_foreign_is_brought(tiny, refer
     assert not set(here) & set(others)
 
 
+@pytest.mark.parametrize("url", ["memory"], indirect=True)  # no client sends such names to a server
 def test_crafted_names_lead_nowhere(reference, url, machine, tmp_path):
     plant(f"{url}/{NAME}", reference.folder)
     files, root = fsspec.core.url_to_fs(url)

@@ -17,16 +17,6 @@ from krogh.signature import REQUIRED
 from krogh.values import describe
 
 
-def summary(thing: Any) -> str:
-    """The first line of a thing's description."""
-    return getattr(thing, "summary", None) or (inspect.getdoc(thing) or "").partition("\n")[0]
-
-
-def things() -> dict[str, dict[str, str]]:
-    """By kind, every name with its summary."""
-    return {kind: {name: summary(thing) for name, thing in registry.BY_PLURAL[kind].items()} for kind in SHOWN}
-
-
 def machines() -> dict[str, dict[str, Any]]:
     """The machines of the library: what they do, how large they are."""
     found: dict[str, dict[str, Any]] = {}
@@ -61,7 +51,7 @@ def pages(name: str) -> list[dict[str, Any]]:
 
 
 def _page(kind: str, name: str, thing: Any) -> dict[str, Any]:
-    page: dict[str, Any] = {"kind": kind[:-1], "name": name, "summary": summary(thing)}
+    page: dict[str, Any] = {"kind": kind[:-1], "name": name, "summary": registry.summary_of(thing)}
     if kind == "experiments":
         page |= {"title": thing.title, "question": thing.question, "source": thing.source}
         page["path"] = _path(thing())

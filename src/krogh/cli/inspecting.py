@@ -8,6 +8,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from krogh import registry
 from krogh.cli.printing import console as console_for
 from krogh.cli.remembering import remembered
 from krogh.errors import KroghError
@@ -17,16 +18,11 @@ SHOWN = ("tasks", "models", "probes", "views", "experiments", "predictions", "co
 
 def known_names(kind: str) -> dict[str, str]:
     """Everything of a kind by name, with its summary."""
-    return _things()[kind]
-
-
-def _things() -> dict[str, dict[str, str]]:
-    return remembered("things", lambda: _describing().things())
+    return registry.BY_PLURAL[kind].summaries()
 
 
 def list_things(kind: str | None, as_json: bool) -> int:
-    listed = _things()
-    listed = listed if kind is None else {kind: listed[kind]}
+    listed = {one: known_names(one) for one in (SHOWN if kind is None else (kind,))}
     if as_json:
         print(json.dumps(listed, indent=2, ensure_ascii=False))
         return 0
@@ -120,7 +116,6 @@ def parse_settings(given: tuple[str, ...]) -> dict[str, str]:
 
 
 def predict_numbers(name: str, settings: tuple[str, ...], as_json: bool) -> int:
-    from krogh import registry
     from krogh.numbers import in_one_line
     from krogh.theory import predict
 

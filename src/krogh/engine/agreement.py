@@ -29,7 +29,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import stats
+import scipy
 
 from krogh.engine.arithmetic import EXACT_LEAN, FLOAT32, KERNEL, TF32, carried_out
 from krogh.engine.checking import (
@@ -376,12 +376,12 @@ def law_finding(ours: Ends, theirs: Ends, budget: int) -> Finding:
     p_values = {
         "outcome": 1.0,
         "shift": 1.0,
-        "law": float(stats.ks_2samp(ours.score, theirs.score, method="asymp").pvalue),
+        "law": float(scipy.stats.ks_2samp(ours.score, theirs.score, method="asymp").pvalue),
     }
     if better + worse:
-        p_values["outcome"] = float(stats.binomtest(better, better + worse).pvalue)
+        p_values["outcome"] = float(scipy.stats.binomtest(better, better + worse).pvalue)
     if len(differing) > 5:
-        p_values["shift"] = float(stats.wilcoxon(differing, method="asymptotic").pvalue)
+        p_values["shift"] = float(scipy.stats.wilcoxon(differing, method="asymptotic").pvalue)
     both = ours.converged & theirs.converged
     close = np.abs(difference[both]) <= CLOSE * theirs.score[both]
     details = {

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import nnls
+import scipy
 
 from krogh.engine.cohort import Trials
 from krogh.engine.compiling import request_program
@@ -159,7 +159,7 @@ def _fitted(visits: Sequence[tuple[int, int, float]]) -> tuple[float, float]:
     if len(table) < 4 or not 0 < (table[:, 1] > 0).sum() < len(table):
         return float(overall), 0.0
     weight = 1 / np.sqrt(np.maximum(table[:, 2], 1e-6))
-    (step, trial), _ = nnls(table[:, :2] * weight[:, None], table[:, 2] * weight)
+    (step, trial), _ = scipy.optimize.nnls(table[:, :2] * weight[:, None], table[:, 2] * weight)
     return (float(step), float(trial)) if step > 0 else (float(overall), 0.0)
 
 

@@ -31,8 +31,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from krogh.errors import KroghError, require, require_integer
 from krogh.numbers import interval
@@ -343,7 +343,7 @@ def _student(values: Floats, name: str) -> Floats:
     # Only the order of the mixed draws is random: their sizes are Student's quantiles, without Monte Carlo error.
     ranks = np.empty(DRAWS)
     ranks[np.argsort(mixed, kind="stable")] = np.arange(DRAWS) + 1
-    return stats.t.ppf(ranks / (DRAWS + 1), count - 1) * values.std(ddof=1) / math.sqrt(count)
+    return scipy.stats.t.ppf(ranks / (DRAWS + 1), count - 1) * values.std(ddof=1) / math.sqrt(count)
 
 
 def mean(values: ArrayLike, *, sample: Hashable | None = None) -> Estimate:
@@ -418,7 +418,7 @@ def quantiles(
     for q in reversed(levels):  # N(q) given N(q') for q < q' is binomial of N(q') with q/q'
         share = levels_of(name, f"quantile {q}")
         drawn_from = (count, q) if upper is None else (numbers[upper], q / upper)
-        numbers[q] = np.nan_to_num(stats.binom.ppf(share, *drawn_from)).astype(int)  # of 0 trials there are 0
+        numbers[q] = np.nan_to_num(scipy.stats.binom.ppf(share, *drawn_from)).astype(int)  # of 0 trials there are 0
         upper = q
     found = []
     for q in levels:
@@ -450,8 +450,8 @@ def rate(successes: int, trials: int, *, sample: Hashable) -> Estimate:
     require_integer("successes", successes, 0, trials)
     name, misses = sample_name(sample, ()), trials - successes
     share = levels_of(name, "rate")
-    least = stats.beta.ppf(share, successes, misses + 1) if successes else np.zeros(DRAWS)
-    most = stats.beta.ppf(share, successes + 1, misses) if misses else np.ones(DRAWS)
+    least = scipy.stats.beta.ppf(share, successes, misses + 1) if successes else np.zeros(DRAWS)
+    most = scipy.stats.beta.ppf(share, successes + 1, misses) if misses else np.ones(DRAWS)
     return Estimate(successes / trials, least, most, {name: int(trials)}, f"Clopper–Pearson, {trials} trials")
 
 
@@ -485,7 +485,7 @@ def normal(value: float, deviation: float, count: int, *, sample: Hashable | Non
     """A mean over `count` independent terms, so many that its error is normal; `deviation` is that of one term."""
     require_integer("count", count, 1)
     name = sample_name(sample, [value, deviation, count])
-    draws = value + stats.norm.ppf(levels_of(name, "normal")) * deviation / math.sqrt(count)
+    draws = value + scipy.stats.norm.ppf(levels_of(name, "normal")) * deviation / math.sqrt(count)
     return Estimate(float(value), draws, draws, {name: trials}, f"normal, {count} terms")
 
 

@@ -27,8 +27,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, logit
 
 from krogh.errors import require, require_integer
 from krogh.lab.estimate import Estimate, Floats, as_floats, drawn, levels_of, require_fraction
@@ -40,7 +40,7 @@ FLOORS = ((0.02, 0.5), (0.3, 0.25), (0.7, 0.25))  # lowest rate in units of p, a
 LAPSES = ((0.02, 0.4), (0.25, 0.25), (0.7, 0.2))  # highest rate is 1 minus so many units of 1 - p, and prior
 LOW_CEILINGS = ((0.97, 0.05), (0.88, 0.05), (0.65, 0.05))  # highest rate in units of p when p is not reached, and prior
 SHAPES: tuple[tuple[Callable, Callable], ...] = (
-    (expit, logit),
+    (lambda z: scipy.special.expit(z), lambda r: scipy.special.logit(r)),
     (lambda z: -np.expm1(-np.exp(np.clip(z, -50, 50))), lambda r: math.log(-math.log1p(-r))),  # Weibull's
     (lambda z: np.exp(-np.exp(np.clip(-z, -50, 50))), lambda r: -math.log(-math.log(r))),  # Gompertz's
 )

@@ -40,8 +40,8 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaln, logsumexp
 
 from krogh.engine import Trial, sweep
 from krogh.errors import require, require_integer
@@ -119,7 +119,7 @@ class Row(Frontier):
         after = np.append(np.logaddexp(apart, stays)[1:] - math.log(2), 0.0)
         chance = np.append(np.full(count - 1, FALLS / (count - 1)), 1 - FALLS)
         evidence = top + np.log(places.sum(axis=0)) + after + np.log(chance)
-        falls = np.exp(evidence - logsumexp(evidence))
+        falls = np.exp(evidence - scipy.special.logsumexp(evidence))
         scale = falls / places.sum(axis=0)
         # A curve counts where p is reached before it is lost: sum over where it is lost, from the curve's place on.
         tail = np.cumsum((weights * scale)[:, ::-1], axis=1)[:, ::-1]
@@ -390,13 +390,13 @@ FALL_COLUMNS = {"y": pl.Float64, "falls": pl.Float64} | dict.fromkeys(
 
 def _evidence(hits: Floats, misses: Floats) -> Floats:
     """Log chance of trials that share a rate with Jeffreys' prior; half a trial of either kind is counted already."""
-    return betaln(hits, misses) - betaln(0.5, 0.5)
+    return scipy.special.betaln(hits, misses) - scipy.special.betaln(0.5, 0.5)
 
 
 def _evidence_below(hits: Floats, misses: Floats, p: float) -> Floats:
     """The same of a rate that is known to lie below p."""
-    below = np.maximum(betainc(hits, misses, p), 1e-300)
-    return _evidence(hits, misses) + np.log(below) - np.log(betainc(0.5, 0.5, p))
+    below = np.maximum(scipy.special.betainc(hits, misses, p), 1e-300)
+    return _evidence(hits, misses) + np.log(below) - np.log(scipy.special.betainc(0.5, 0.5, p))
 
 
 def _from_here(counts: NDArray[np.int_]) -> Floats:

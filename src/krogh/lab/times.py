@@ -20,8 +20,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from krogh.errors import require
 from krogh.lab.estimate import (
@@ -99,7 +99,7 @@ def kaplan_meier(times: ArrayLike, observed: ArrayLike, *, level: float = 0.95) 
         f"observed must be booleans of shape {times.shape}; got {seen.dtype} of shape {seen.shape}",
     )
     require_fraction("level", level)
-    survival = stats.ecdf(stats.CensoredData.right_censored(times, ~seen)).sf
+    survival = scipy.stats.ecdf(scipy.stats.CensoredData.right_censored(times, ~seen)).sf
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # "undefined at some observations": filled in below
         band = survival.confidence_interval(level, method="log-log")
@@ -140,7 +140,7 @@ def geometric_p_value(times: ArrayLike, p: float, *, every: int = 1, horizon: fl
     1963; Conover 1972), and so it is for a supremum over a part of the line: under random search
     Pr[p_value <= a] <= a, so a rejection stands.
     """
-    return float(stats.kstwo.sf(_distance(times, p, every, horizon), np.asarray(times).size))
+    return float(scipy.stats.kstwo.sf(_distance(times, p, every, horizon), np.asarray(times).size))
 
 
 def _distance(times: ArrayLike, p: float, every: int, horizon: float | None) -> float:
@@ -265,7 +265,7 @@ def intraclass_correlation(values: ArrayLike, groups: ArrayLike, *, horizon: flo
     def correlation(f: Floats) -> Floats:
         return (f - 1) / (f + k0 - 1)
 
-    law = stats.f(number - 1, total - number)
+    law = scipy.stats.f(number - 1, total - number)
     samples = {sample_name(None, values): int(total)}
     lower = lambda a: correlation(ratio / law.isf(a))  # noqa: E731
     upper = lambda a: correlation(ratio / law.ppf(a))  # noqa: E731
@@ -387,13 +387,13 @@ def predictiveness(measure: ArrayLike, times: ArrayLike) -> Estimate:
     seen, late = as_floats("measure", measure), as_times(times)
     require(seen.shape == late.shape, f"every trial has a measure and a time; got {seen.shape} and {late.shape}")
     count = seen.size
-    if count < 4 or np.ptp(stats.rankdata(seen)) == 0 or np.ptp(stats.rankdata(late)) == 0:
+    if count < 4 or np.ptp(scipy.stats.rankdata(seen)) == 0 or np.ptp(scipy.stats.rankdata(late)) == 0:
         return unknown_estimate("a rank correlation needs four trials whose measures and times differ")
-    value = float(np.corrcoef(stats.rankdata(seen), stats.rankdata(late))[0, 1])
+    value = float(np.corrcoef(scipy.stats.rankdata(seen), scipy.stats.rankdata(late))[0, 1])
     spread = math.sqrt((1 + value**2 / 2) / (count - 3))
     most = 1 - 6 / (count**3 - count)  # half of the least that two orders can differ by: a perfect one is no certainty
     middle = np.arctanh(min(max(value, -most), most))
-    ends = lambda a, side: np.tanh(middle + side * stats.norm.isf(a) * spread)  # noqa: E731
+    ends = lambda a, side: np.tanh(middle + side * scipy.stats.norm.isf(a) * spread)  # noqa: E731
     samples = {sample_name(None, np.concatenate([seen, late])): count}
     rule = f"Spearman, Bonett–Wright, {count} trials"
     return tails(value, lambda a: ends(a, -1), lambda a: ends(a, 1), samples, rule)

@@ -46,15 +46,15 @@ from numpy.typing import ArrayLike, NDArray
 from krogh.errors import KroghError, require
 from krogh.models.base import Model
 from krogh.networks.weight_files import UNFIT, damaged, read_file, require_same_shapes, write_file
-from krogh.registry import CONSTRUCTIONS, Registry
-from krogh.signature import converted, parameters_of, summary_of
+from krogh.registry import CONSTRUCTIONS, Registry, summary_of
+from krogh.signature import converted, parameters_of
 from krogh.tasks.base import Task
 from krogh.theory.numerics import double_precision
 from krogh.values import describe
 
 Array = NDArray[np.float64]
 
-KINDS: Registry[type[Handmade]] = Registry("kind of handmade network", "krogh.networks")
+KINDS: Registry[type[Handmade]] = Registry("kind of handmade network", "krogh.networks", decorator="handmade")
 
 
 @dataclass(frozen=True)

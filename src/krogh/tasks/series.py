@@ -16,9 +16,9 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jaxtyping import Array, Float
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln, zeta
 
 from krogh.errors import KroghError, require
 
@@ -137,7 +137,7 @@ def _over_factorial(i: int, k: float) -> float:
 
 def _log_over_factorial(i: Numbers, k: float) -> Numbers:
     """ln(|k|^i / i!)."""
-    return np.asarray(i * math.log(abs(k)) - gammaln(i + 1)) if k else np.where(i == 0, 0.0, -np.inf)
+    return np.asarray(i * math.log(abs(k)) - scipy.special.gammaln(i + 1)) if k else np.where(i == 0, 0.0, -np.inf)
 
 
 def _log_tanh_magnitude(i: Numbers) -> Numbers:
@@ -145,7 +145,9 @@ def _log_tanh_magnitude(i: Numbers) -> Numbers:
     s = i + 1
     odd = i % 2 == 1
     at = np.where(odd, s, 2.0)
-    return np.where(odd, math.log(2) + s * math.log(2 / math.pi) + np.log1p(-(2.0**-at)) + np.log(zeta(at)), -np.inf)
+    return np.where(
+        odd, math.log(2) + s * math.log(2 / math.pi) + np.log1p(-(2.0**-at)) + np.log(scipy.special.zeta(at)), -np.inf
+    )
 
 
 def _tanh_coefficient(i: int) -> float:

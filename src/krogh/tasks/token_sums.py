@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from equinox import AbstractVar
 from jaxtyping import Array, Float, PRNGKeyArray
-from scipy import special
 
 from krogh.errors import require, require_integer, unknown
 from krogh.tasks.base import Examples, Task, mean_squares, task
@@ -271,7 +271,7 @@ def _sphere_pairs(n: int) -> tuple[Floats, Floats, Floats]:
     def one(dimension: int) -> tuple[Floats, Floats]:
         if dimension == 1:
             return ends
-        nodes, mass = special.roots_gegenbauer(NODES, (dimension - 2) / 2)
+        nodes, mass = scipy.special.roots_gegenbauer(NODES, (dimension - 2) / 2)
         return nodes, mass / mass.sum()
 
     t, mass = one(n)

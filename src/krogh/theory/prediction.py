@@ -15,8 +15,8 @@ from inspect import Parameter, Signature
 from typing import Any, Literal, get_args
 
 from krogh.errors import require, require_integer
-from krogh.registry import PREDICTIONS
-from krogh.signature import arguments_of, converted, parameters_of, summary_of
+from krogh.registry import PREDICTIONS, summary_of
+from krogh.signature import arguments_of, converted, parameters_of
 
 Variant = Literal["printed", "repaired"]
 """A theorem as the source prints it, or with its errors repaired so that the proof goes through."""

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy import stats
+import scipy
 
 from krogh.engine import Trials, sweep
 from krogh.errors import require
@@ -329,7 +329,7 @@ def network_measures(plan: Plan, network: PairArrays) -> dict[str, Any]:
 def rank_correlation(rows: list[dict[str, Any]]) -> float:
     """Kendall's τ_b of neurons and dimension over the non-trivial irreps."""
     counts, dimensions = ([row[name] for row in rows[1:]] for name in ("neurons", "dimension"))
-    return float(stats.kendalltau(counts, dimensions).statistic)
+    return float(scipy.stats.kendalltau(counts, dimensions).statistic)
 
 
 def power_row(plan: Plan, network: Network) -> dict[str, Any]:

@@ -29,8 +29,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 from krogh.errors import require
 from krogh.networks.groups.arrays import Network, PairArrays, PowerArrays, labels_of
@@ -197,7 +197,7 @@ def nearest_mixture(payoff: Array, value: float, found: Array) -> Array:
     # Minimise Σt over t ≥ max(0, x - found), subject to xᵀA ≥ value (to rounding) and Σx = 1: what x has less than
     # `found` elsewhere is the same number, up to a constant.
     inequalities = np.block([[-payoff.T, np.zeros((columns, rows))], [np.eye(rows), -np.eye(rows)]])
-    solved = linprog(
+    solved = scipy.optimize.linprog(
         np.concatenate([np.zeros(rows), np.ones(rows)]),
         A_ub=inequalities,
         b_ub=np.concatenate([np.full(columns, -value * (1 - 1e-10)), found]),

@@ -27,8 +27,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from krogh.errors import require
 from krogh.models import CausalTransformer
@@ -106,7 +106,7 @@ def induction_distance(
             for back in range(1, n)
         ]
     )
-    distances, looking = linear_sum_assignment(-shares)
+    distances, looking = scipy.optimize.linear_sum_assignment(-shares)
     agreeing = _agreeing(x, n)
     found = np.einsum("bhj,bj->bh", attention[1, :, :, -1], agreeing)
     finding = int(np.argmax(found.mean(axis=0)))

@@ -202,25 +202,25 @@ def test_a_file_that_is_no_plug_in_is_refused(call, tmp_path, name, text, words)
 def test_what_is_there_is_found_out_once(call, monkeypatch, tmp_path):
     """The second time nothing is described anew; another package, plug-in or file of one's own is."""
     monkeypatch.setenv("KROGH_CACHE", str(tmp_path / "cache"))
-    first = call("list", "tasks", "--json")
+    first = call("list", "phenomena", "--json")
     page = call("show", "parity", "--json")
     with monkeypatch.context() as patch:
-        patch.setattr("krogh.cli.describing.things", lambda: pytest.fail("found out twice"))
+        patch.setattr("krogh.cli.describing.phenomena", lambda: pytest.fail("found out twice"))
         patch.setattr("krogh.cli.describing.pages", lambda name: pytest.fail("found out twice"))
-        assert call("list", "tasks", "--json") == first and call("show", "parity", "--json") == page
+        assert call("list", "phenomena", "--json") == first and call("show", "parity", "--json") == page
         patch.setattr("krogh.cli.remembering._state", lambda: "another package")
-        patch.setattr("krogh.cli.describing.things", lambda: {"tasks": {"new": "one"}})
-        assert json.loads(call("list", "tasks", "--json")[1]) == {"tasks": {"new": "one"}}
+        patch.setattr("krogh.cli.describing.phenomena", lambda: {"new": {"tasks": [], "experiments": []}})
+        assert list(json.loads(call("list", "phenomena", "--json")[1])["phenomena"]) == ["new"]
     for kept in (tmp_path / "cache" / "answers").glob("*.json"):
         kept.write_text("{ damaged")
-    assert call("list", "tasks", "--json") == first
+    assert call("list", "phenomena", "--json") == first
     assert call("show", "no-such-name")[0] == 2
 
 
 def test_nothing_is_remembered_of_a_file_of_ones_own(call, monkeypatch, tmp_path):
     monkeypatch.setenv("KROGH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("krogh.registry.OWN_FILES", [tmp_path / "mine.py"])
-    assert call("list", "tasks", "--json")[0] == 0 and not (tmp_path / "cache" / "answers").exists()
+    assert call("show", "parity", "--json")[0] == 0 and not (tmp_path / "cache" / "answers").exists()
 
 
 SLOW = """

@@ -26,6 +26,12 @@ class TooLarge(KroghError):
     code = 5
 
 
+class Unwritable(KroghError):
+    """A folder cannot be written to."""
+
+    code = 3
+
+
 class ClusterLost(KroghError):
     """Nobody answers any more where work was given to; what is left of the connection cannot be closed either."""
 

@@ -6,11 +6,14 @@ renamed, so that a crash or a full disk leaves what was there before.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
+import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +45,45 @@ def temporary_beside(path: Path, *, parents: bool = True) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
-        yield temporary
+        with faults_named(path, temporary):
+            yield temporary
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # on a disk that has become read-only say: what is to be told is told
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def faults_named(path: Path, temporary: Path | None = None) -> Iterator[None]:
+    """Make a fault of the file system an `OSError` that names `path`, whichever library has met it, and where."""
+    try:
+        yield
+    except OSError as cause:
+        if cause.filename is None or Path(os.fsdecode(cause.filename)) == temporary:
+            cause.filename = str(path)  # the one that was asked for
+        raise
+    except Exception as cause:
+        number = _number_of_fault(cause, path)
+        if number is None:
+            raise
+        raise OSError(number, os.strerror(number), str(path)) from cause
+
+
+_SAID = re.compile(r"\bos error (\d+)\b")
+LEAST_FREE = 1 << 16
+"""Bytes: where fewer are left, what failed to be written has failed for want of room."""
+
+
+def _number_of_fault(cause: Exception, path: Path) -> int | None:
+    """The system's number of a fault that a library met while it wrote beside `path`; None if it was another one.
+
+    Writers of Parquet and of safetensors say it in words, or only that they could not go on.
+    """
+    if said := _SAID.search(str(cause)):
+        return int(said[1])
+    with suppress(OSError):
+        if shutil.disk_usage(path.parent).free < LEAST_FREE:
+            return errno.ENOSPC
+    return None
 
 
 def put_in_place(temporary: Path, path: Path) -> Path:
@@ -61,13 +100,8 @@ def replacing(path: Path, *, parents: bool = True, lasting: bool = True) -> Iter
     What need not outlive a crash of the machine is not `lasting`, and not waited for.
     """
     with temporary_beside(path, parents=parents) as temporary:
-        try:
-            yield temporary
-            put_in_place(temporary, path) if lasting else temporary.replace(path)
-        except OSError as cause:
-            if cause.filename == str(temporary) or cause.filename == temporary:
-                cause.filename = str(path)  # the one that was asked for
-            raise
+        yield temporary
+        put_in_place(temporary, path) if lasting else temporary.replace(path)
 
 
 def write_atomically(path: Path, content: bytes, *, parents: bool = True, lasting: bool = True) -> None:

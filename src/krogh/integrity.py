@@ -82,9 +82,10 @@ def read_bytes(folder: Path, name: str, largest: int) -> bytes:
     return path.read_bytes()
 
 
-def digest_of(path: Path) -> str:
+def digest_of(path: Path, size: int = 16) -> str:
+    """The digest of a file's bytes, `size` bytes long."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=size)).hexdigest()
 
 
 def digests(folder: Path, names: Iterable[str]) -> dict[str, str]:

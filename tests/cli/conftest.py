@@ -6,15 +6,13 @@ import sys
 
 import pytest
 
-from krogh import cli
-from krogh.cli import interrupting
+from krogh import cli, interrupting
 
 
 @pytest.fixture
 def call(monkeypatch, capsys, tmp_path):
     """Run the command in an empty folder: its exit code and what was printed."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(interrupting, "watch", lambda: None)  # these tests are not interrupted
     monkeypatch.setattr(interrupting, "leave", lambda: None)
 
     def run(*arguments: object) -> tuple[int, str, str]:

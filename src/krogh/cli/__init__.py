@@ -401,11 +401,10 @@ def _load(files: tuple[Path, ...]) -> None:
 
 def main() -> None:
     """Entry point: bad input, and faults that lie outside, become one line on standard error and an exit code."""
-    from krogh.cli.interrupting import INTERRUPTED, leave, say_so, watch
     from krogh.cli.printing import close_quietly, console, fault, make_printable
+    from krogh.interrupting import INTERRUPTED, leave, say_so
 
     make_printable()
-    watch()
     if not sys.stdout.isatty():  # into a pipe or a file: no boxes, and no line broken at an edge that is not there
         app.help_formatter, app.console = "plain", console()
     if not sys.stderr.isatty():

@@ -16,10 +16,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -34,6 +35,7 @@ except ImportError:  # no locks here: the numbers alone tell who lives
 FOLDER = ".members"
 BEAT_SECONDS = 1.0
 SILENCE = 30.0
+_NAME = re.compile(r"[0-9a-f]{12}")
 
 Parcel = dict[int, list[int]]
 """Trials that are given away: positions by the place of their cohort."""
@@ -86,13 +88,14 @@ class Member:
 
     def _write(self) -> None:
         content = json.dumps({**self._words, "beat": self._beats})
-        write_atomically(self.folder / f"{self.name}.json", content.encode(), lasting=False)
+        write_atomically(self.folder / f"{self.name}.json", content.encode(), parents=False, lasting=False)
 
     # --- the others ---
 
     def others(self) -> dict[str, dict[str, Any]]:
         """What the other members that live say of themselves; they may have another plan."""
-        names = [path.stem for path in sorted(self.folder.glob("*.json")) if path.stem != self.name]
+        names = [path.stem for path in sorted(self.folder.glob("*.json")) if _NAME.fullmatch(path.stem)]
+        names = [name for name in names if name != self.name]
         said = {name: self._said(name) for name in names}
         return {name: words for name, words in said.items() if words is not None and self._lives(name, words)}
 
@@ -146,13 +149,15 @@ class Member:
                 file.write(self.name)
                 self._led = place
                 for old in terms:
+                    with suppress(OSError):
+                        self._remove(_named_in(old) or old.name)
                     old.unlink(missing_ok=True)
                 return True
 
     def _leader_lives(self, term: Path) -> bool | None:
         """True for this one, False for another that lives, None for one that is dead or gone."""
         try:
-            name = term.read_text(encoding="utf-8")
+            name = _named_in(term)
         except FileNotFoundError:
             return None
         if name == self.name:
@@ -166,8 +171,25 @@ class Member:
         """What the leader says of itself; None if there is none, or if it has just gone."""
         for term in sorted(self.folder.glob("leader-*"))[-1:]:
             with suppress(OSError):
-                return self._said(term.read_text(encoding="utf-8")) or None
+                return self._said(_named_in(term)) or None
         return None
+
+    def succeeds(self, say: Callable[[str], None] = say) -> bool:
+        """Whether this one leads, once it is certain whether the one that leads now lives.
+
+        One that lives says so within a second or two; what a dead one left on another machine, or before this one was
+        started anew, is believed for `SILENCE` seconds.
+        """
+        before, begun, told = self.leader(), time.monotonic(), False
+        while not self.leads():
+            present = self.leader()
+            if present is not None and present != before:
+                return False
+            if not told and time.monotonic() - begun > 3 * BEAT_SECONDS:
+                say(f"another process may be at work on {self.folder.parent}, or dead: that is known in {SILENCE:g} s")
+                told = True
+            time.sleep(BEAT_SECONDS / 5)
+        return True
 
     # --- parcels ---
 
@@ -204,6 +226,12 @@ def joined(study: Path, plan: str = "") -> Iterator[Member]:
         stop.set()
         thread.join()
         member.leave()
+
+
+def _named_in(term: Path) -> str:
+    """The name of a leader; none while it is being written, or where something else is written there."""
+    name = term.read_text(encoding="utf-8", errors="replace")
+    return name if _NAME.fullmatch(name) else ""
 
 
 def _go_on_beating(member: Member, stop: threading.Event) -> None:

@@ -8,8 +8,8 @@ each is at the URL (`.remote.json`). So for each file it is known which side has
 
     changed here        sent; a removal is sent when this process saw the file go, after all that was to be sent arrived
     changed there       brought; what was removed there is removed here
-    changed on both     the URL's is taken, since all but records and weights is made anew from them. Records are named
-                        by their digests and never differ; weights that do are kept under another name
+    changed on both     the URL's is taken, since all but records and weights is made anew from them, and those are
+                        named by their digests and never differ
 
 Nothing is removed at the URL that this process has not brought or sent. Names are not trusted: only files that a study
 has (`KINDS`) are brought, checked by their format, never a link, and never to a place outside of the mirror.
@@ -156,19 +156,14 @@ class Mirror:
     # --- which files, and how they differ ---
 
     def _is_wanted(self, name: str, entry: Entry, here: Mapping[str, Mark], known: Mapping[str, Any]) -> bool:
-        """Whether the URL's version is to be brought; weights that differ on both sides make room for it."""
+        """Whether the URL's version is to be brought."""
         mark, memory = here.get(name), known.get(name)
         if mark is None:
             return True
         changed_there = memory is None or memory["there"] != entry.version
         changed_here = _mark(memory) != mark
-        if not changed_there or (changed_here and name.startswith("cohorts/") and mark[1] == entry.size):
-            return False
-        if changed_here and name.startswith("weights/"):
-            path = self.folder / name
-            stem, _, kind = path.name.partition(".")
-            path.rename(path.with_name(f"{stem}-{_digest(path)}.{kind}"))
-        return True
+        named_by_content = name.startswith(("cohorts/", "weights/"))
+        return changed_there and not (changed_here and named_by_content and mark[1] == entry.size)
 
     def _here(self, *, pages: bool = False) -> dict[str, Mark]:
         """The files of the mirror; folders that are written later are looked at first, so that what a listed file
@@ -292,11 +287,6 @@ def _mark(memory: Mapping[str, Any] | None) -> Mark | None:
 def _turn(name: str) -> int:
     """When a file is sent: a record after its weights, and the summary when all else is there."""
     return {"weights": 0, "cohorts": 1, "claims.json": 3, SUMMARY: 4}.get(name.partition("/")[0], 2)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=8)).hexdigest()
 
 
 # --- a study while it runs --------------------------------------------------------------------------------------------

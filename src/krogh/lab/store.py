@@ -9,7 +9,6 @@ disk would otherwise be a result.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from pathlib import Path
@@ -21,6 +20,7 @@ import polars as pl
 from krogh.engine.records import ORDER
 from krogh.errors import KroghError, require
 from krogh.files import RECORDS_SCHEMA, put_in_place, replacing, temporary_beside
+from krogh.integrity import digest_of
 
 MERGED_ROWS = 200_000
 MOST_SMALL, SMALL_BYTES = 512, 1 << 20
@@ -124,6 +124,17 @@ class Store:
                 self._gather(PACKED, pack, tables)
                 pack, tables, rows = [], [], 0
 
+    def forget(self, ids: np.ndarray) -> None:
+        """Remove the records of these trials: they are to be trained again."""
+        for path in self.files():
+            table = pl.read_parquet(path)
+            kept = table.filter(~np.isin(table["id"].to_numpy(), ids))
+            if len(kept) < len(table):
+                stem = path.stem.rpartition("-")[0]
+                if len(kept):
+                    self._write(stem, kept, stem.partition(".")[0])
+                path.unlink()
+
     def scan(self, ids: np.ndarray) -> pl.LazyFrame:
         """The records of the trials with these identities, a row for each of `ids` that is there, in their order.
 
@@ -136,9 +147,10 @@ class Store:
         return pl.LazyFrame({"id": ids}).join(records, on="id", how="inner", maintain_order="left")
 
     def _write(self, stem: str, table: pl.DataFrame, cohort: str) -> Path:
-        with temporary_beside(self.folder / f"{stem}.parquet") as temporary:
+        self.folder.mkdir(exist_ok=True)  # but not what it is in: a study that is removed while it runs stays so
+        with temporary_beside(self.folder / f"{stem}.parquet", parents=False) as temporary:
             _sink(temporary, table, {"cohort": cohort})
-            return put_in_place(temporary, self.folder / f"{stem}-{_digest(temporary)}.parquet")
+            return put_in_place(temporary, self.folder / f"{stem}-{digest_of(temporary, 8)}.parquet")
 
 
 def _each_once(table: pl.DataFrame) -> pl.DataFrame:
@@ -149,11 +161,6 @@ def _each_once(table: pl.DataFrame) -> pl.DataFrame:
 
 def _rows(path: Path) -> int:
     return int(pl.scan_parquet(path).select(pl.len()).collect().item())
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=8)).hexdigest()
 
 
 def write_parquet(path: Path, table: pl.DataFrame | pl.LazyFrame, about: dict[str, Any]) -> None:
@@ -173,7 +180,7 @@ def check_file(path: Path) -> None:
     try:
         note = pl.read_parquet_metadata(path).get(META)
         schema = None if note is None else dict(json.loads(note)).get("schema")
-        whole = path.stem.endswith(f"-{_digest(path)}")
+        whole = path.stem.endswith(f"-{digest_of(path, 8)}")
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, TypeError, ValueError) as cause:
         reason = str(cause).splitlines()[0] if str(cause) else type(cause).__name__
         raise KroghError(f"{path} is damaged ({reason}); {remedy}") from None

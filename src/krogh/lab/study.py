@@ -17,6 +17,7 @@ written before anything is drawn: a fault in a drawing costs none.
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import os
@@ -39,9 +40,18 @@ from krogh.engine.inheriting import without_parents
 from krogh.engine.lane import PATHS
 from krogh.engine.memory import require_room
 from krogh.engine.records import with_fields
-from krogh.errors import KroghError, require
-from krogh.files import STUDY_SCHEMA, replacing, write_json
-from krogh.integrity import DIGESTS, digests, fault, read_object, require_own_folders, require_sound, written_files
+from krogh.errors import KroghError, Unwritable, require
+from krogh.files import STUDY_SCHEMA, faults_named, replacing, write_json
+from krogh.integrity import (
+    DIGESTS,
+    FOLDERS,
+    digests,
+    fault,
+    read_object,
+    require_own_folders,
+    require_sound,
+    written_files,
+)
 from krogh.lab import figures
 from krogh.lab.alternative import alternative_text
 from krogh.lab.charts import Figure
@@ -63,6 +73,8 @@ AT_ONCE = 256  # tables of cohorts that are put together in one go
 WHERE = ("device", "versions")
 REUSE, RETRAIN = "reuse", "retrain"
 """What to do with trials whose source has changed since."""
+FILES = ("study.json", "trials.parquet", "claims.json")
+"""Of a study, beside its folders."""
 RUN = "run"
 """The kind of a study that is no experiment's: trials that were given to `krogh.run`."""
 
@@ -124,7 +136,9 @@ class PlannedStudy:
                 other = member.leader()
                 same = not self.retrain and (other is None or other.get("plan") == member.plan)
                 remedy = "which trains or keeps something else; wait for it, or choose another --out"
-                require(same, f"{self.folder} is being written by another process, {remedy}")
+                if not same:
+                    require(member.succeeds(), f"{self.folder} is being written by another process, {remedy}")
+                    break
                 try:
                     train_given(work, member, self.experiment.search(self.settings, self.cohorts))
                 except KeyboardInterrupt:
@@ -155,6 +169,8 @@ class PlannedStudy:
             before = None
             for path in (*work.store.files(), *(folder / "weights").glob("*.safetensors"), *cost_files(folder)):
                 path.unlink()
+        elif self.weights and len(lost := _without_weights(folder)):
+            work.store.forget(lost)
         with _refuse_where_unwritable(folder):
             carry_over(folder, before)
             write_json(folder / "study.json", {**head, **_carried_over(before), "status": "running"})
@@ -177,11 +193,17 @@ class PlannedStudy:
             "engine": _accounting(records, costs),
             "figures": [],
         }
-        if status != "complete":
+        if status == "complete":
+            try:
+                self._write_trials(records)
+                summary["measured"] = self._measure(records, before, head)
+            except KeyboardInterrupt:
+                found = self._found() or {}
+                summary |= {name: found[name] for name in ("measured", DIGESTS) if name in found}
+                summary["status"] = "interrupted"
+        if summary["status"] != "complete":
             write_json(folder / "study.json", summary)
-            return Study(folder, status, [], summary)
-        self._write_trials(records)
-        summary["measured"] = self._measure(records, before, head)
+            return Study(folder, summary["status"], [], summary)
         if not self.cohorts:  # a study that trains nothing is what it measures
             summary |= {"seconds": round(process.seconds, 3), "finished": now()}
         return _conclude(self.experiment, Tables(self.settings, _tables(folder), self.scale), folder, summary)
@@ -261,6 +283,7 @@ def plan_study(
         "sources": sources,
     }
     weights = weights or experiment.keep_weights or any(cohort.template.snapshots for cohort in cohorts)
+    head["weights"] = weights
     before = _earlier_study(folder, head, weights)
     retrain = False
     if before is not None and before.get("sources", {}) != sources:
@@ -313,30 +336,44 @@ def _refuse_where_unwritable(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as cause:
-        raise KroghError(f"cannot write a study into {folder}: {cause.strerror or cause}") from None
+        if cause.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise  # no fault of the folder's
+        raise Unwritable(f"cannot write a study into {folder}: {cause.strerror or cause}") from None
 
 
 def _earlier_study(folder: Path, asked: dict[str, Any], weights: bool) -> dict[str, Any] | None:
     """The earlier study.json of the same study; refuse a folder that holds another, or cannot be written."""
     with _refuse_where_unwritable(folder):
         nearest = next(existing for existing in (folder, *folder.parents) if existing.exists())
-        usable = nearest.is_dir() and os.access(nearest, os.W_OK)
-        require(usable, f"cannot write a study into {folder}: {nearest} is not a writable folder")
+        if not (nearest.is_dir() and os.access(nearest, os.W_OK)):
+            raise Unwritable(f"cannot write a study into {folder}: {nearest} is not a writable folder")
         path = folder / "study.json"
         if not path.exists():
             # A hidden file may be what a crash left of the first write.
-            foreign = folder.is_dir() and any(not item.name.startswith(".") for item in folder.iterdir())
+            there = [item.name for item in folder.iterdir()] if folder.is_dir() else []
+            foreign = [name for name in there if not name.startswith(".") and name not in (*FOLDERS, *FILES)]
             require(not foreign, f"{folder} is not empty and holds no study; choose another --out")
-            return None
-        before = read_study(folder)
-    _require_same(folder, before, asked)
+            if "cohorts" not in there:
+                return None
+            require_own_folders(folder)
+            before = {"sources": {}, "started": asked["started"]}  # of which study.json was lost
+        else:
+            before = read_study(folder)
+            _require_same(folder, before, asked)
     store = Store(folder / "cohorts")
     store.check()
-    if weights:
-        lacking = int((~np.isin(store.ids(), WeightsFolder(folder / "weights").ids())).sum())
+    total_costs(folder)
+    if weights and not before.get("weights"):
+        lacking = len(_without_weights(folder))
         remedy = "leave out --weights, or choose another --out"
         require(not lacking, f"{folder} holds {lacking:,} trials whose weights were not kept; {remedy}")
     return before
+
+
+def _without_weights(folder: Path) -> np.ndarray:
+    """Identities of the trials in the store whose weights are not there."""
+    ids = Store(folder / "cohorts").ids()  # before the weights are listed: a trial's are written first
+    return ids[~np.isin(ids, WeightsFolder(folder / "weights").ids())]
 
 
 def _require_same(folder: Path, found: dict[str, Any], asked: dict[str, Any]) -> None:
@@ -352,7 +389,7 @@ def _require_same(folder: Path, found: dict[str, Any], asked: dict[str, Any]) ->
 def read_study(folder: Path) -> dict[str, Any]:
     """The folder's study.json, if it is sound."""
     path = folder / "study.json"
-    remedy = f"move {path.parent} away or choose another --out"
+    remedy = "remove it and run the study again: its trials are kept"
     try:
         before = read_object(folder, path.name)
     except FileNotFoundError:
@@ -361,10 +398,12 @@ def read_study(folder: Path) -> dict[str, Any]:
         raise KroghError(f"{problem}; {remedy}") from None
     require_own_folders(folder)
     schema = before.get("schema")
-    require(schema == STUDY_SCHEMA, f"{path} has schema {schema!r}; this krogh reads schema {STUDY_SCHEMA}; {remedy}")
+    other = f"{path} has schema {schema!r}; this krogh reads schema {STUDY_SCHEMA}"
+    require(schema == STUDY_SCHEMA, f"{other}; move {folder} away or choose another --out")
     engine = before.get("engine")
     sound = (
-        isinstance(before.get("started"), str)
+        all(isinstance(before.get(word), str) for word in ("name", "scale", "status", "started"))
+        and isinstance(before.get("settings"), dict)
         and isinstance(before.get("seconds"), int | float)
         and isinstance(engine, dict)
         and all(isinstance(number, int | float) for number in engine.values())
@@ -399,7 +438,7 @@ def _with_changed_sources(
     folder: Path, before: dict[str, Any], head: dict[str, Any], stale: str
 ) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     """What an earlier run of other sources is worth: nothing is mixed or reused without a word."""
-    changed = source_changes(before.get("sources", {}), head["sources"])
+    changed = _changed(before.get("sources", {}), head["sources"])
     store = Store(folder / "cohorts")
     if stale == RETRAIN:
         return None, head
@@ -413,6 +452,10 @@ def _with_changed_sources(
         f"{folder} holds {trials:,} trials of another source: {changed}. Choose another --out, or say "
         f"--stale {RETRAIN} to train them again or --stale {REUSE} to keep them as they are"
     )
+
+
+def _changed(before: dict[str, str], now: dict[str, str]) -> str:
+    return source_changes(before, now) if before else "which one, the study.json that was lost here knew"
 
 
 # --- claims and figures ------------------------------------------------------------------------------------------
@@ -438,7 +481,7 @@ def _judge(folder: Path, plain: bool | None) -> Study:
     for name in ("trials.parquet", *(f"measures/{name}.parquet" for name in _tables(folder) if name != TRIALS)):
         require_sound(folder, name, summary)
     with joined(folder) as member:
-        require(member.leads(), f"{folder} is being written by another process; wait for it")
+        require(member.succeeds(), f"{folder} is being written by another process; wait for it")
         return _conclude(experiment, Tables(settings, _tables(folder), summary["scale"]), folder, summary)
 
 
@@ -515,7 +558,8 @@ def write_table(
     tables = _tables_of(cohorts, ids_of, records)
     if len(cohorts) <= AT_ONCE:
         return write_parquet(path, _together(tables), about)
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent) as folder:
+    parts = tempfile.TemporaryDirectory(prefix=f".{path.name}-", dir=path.parent)
+    with faults_named(path), parts as folder:
         written = []
         for number, some in enumerate(_batched(tables, AT_ONCE)):
             written.append(Path(folder) / f"{number}.parquet")

@@ -19,6 +19,7 @@ from krogh.engine.checking import CONVERGED, DIVERGED
 from krogh.engine.executor import Executor
 from krogh.engine.lane import Finished, Waiting
 from krogh.engine.records import record_table
+from krogh.errors import require
 from krogh.lab.members import Member
 from krogh.lab.search import Dispatcher, Search
 from krogh.lab.sharing import LOOK_SECONDS, Apprentice, Crew, attending, can_be_shared, looking, repeated
@@ -150,11 +151,17 @@ def train_missing(work: Work, search: Search | None = None, member: Member | Non
                     dispatcher.report(place, finished.position, finished.status == CONVERGED)
                 progress.add(finished, time.perf_counter() - begun)
             work.show(progress)
+    there = store.ids()
     if search is not None:
         progress.total = progress.done
         work.show(progress)
-    elif crew is not None and crew.gave and any(map(len, _missing(work.ids, store.ids()))):
-        train_missing(work, search, member)  # somebody took trials and left neither them nor records
+        gone = progress.done - sum(int(np.isin(ids, there).sum()) for ids in work.ids)
+    else:
+        gone = sum(map(len, _missing(work.ids, there)))
+        if gone and crew is not None and crew.gave:  # somebody took trials and left neither them nor records
+            return train_missing(work, search, member)
+    what = f"{gone:,} trials that were trained are no longer in {store.folder}: something else removed them"
+    require(gone <= 0, f"{what}; run the same command again, which trains them again")
 
 
 def train_given(work: Work, member: Member, search: Search | None = None) -> None:

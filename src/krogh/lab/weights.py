@@ -1,7 +1,9 @@
 """Trained weights on request, as safetensors: one file per batch of finished trials, one more for their snapshots.
 
-<first id>-<trials>.safetensors              id [trials], and every array [trials, ...]
-<first id>-<trials>.snapshots.safetensors    id [trials], step [snapshots], and every array [trials, snapshots, ...]
+<first id>-<trials>-<digest>.safetensors            id [trials], and every array [trials, ...]
+<first id>-<trials>-<digest>.snapshots.safetensors  id [trials], step [snapshots], every array [trials, snapshots, ...]
+
+The digest is that of the file's bytes, as in the names of the store; it is tried when weights are first read of a file.
 """
 
 from __future__ import annotations
@@ -15,12 +17,14 @@ import numpy as np
 
 from krogh.engine.lane import Finished
 from krogh.errors import KroghError, require
-from krogh.files import replacing
+from krogh.files import put_in_place, temporary_beside
+from krogh.integrity import digest_of, own
 
 Weights = dict[str, np.ndarray]
 
 _OWN = {"id": "the trial's identity", "step": "the step of a snapshot"}
 _SNAPSHOTS = ".snapshots.safetensors"
+_REMEDY = "move it out of the folder and run again: its trials are trained again"
 
 
 def write_weights(folder: Path, ids: np.ndarray, weights: Weights, snapshots: Sequence[int] = ()) -> Path:
@@ -33,11 +37,11 @@ def write_weights(folder: Path, ids: np.ndarray, weights: Weights, snapshots: Se
     for name, meaning in _OWN.items():
         require(name not in weights, f"a parameter may not be called {name!r}: in a file of weights that is {meaning}")
     suffix = _SNAPSHOTS if snapshots else ".safetensors"
-    path = folder / f"{int(ids[0]):016x}-{len(ids)}{suffix}"
+    stem = f"{int(ids[0]):016x}-{len(ids)}"
     own = {"id": ids.astype(np.uint64)} | ({"step": np.asarray(snapshots, np.int64)} if snapshots else {})
-    with replacing(path) as temporary:
+    with temporary_beside(folder / f"{stem}{suffix}") as temporary:
         save_file(own | {name: np.ascontiguousarray(array) for name, array in weights.items()}, temporary)
-    return path
+        return put_in_place(temporary, folder / f"{stem}-{digest_of(temporary, 8)}{suffix}")
 
 
 def write_finished(folder: Path, ids: np.ndarray, finished: Finished, snapshots: Sequence[int]) -> None:
@@ -54,6 +58,7 @@ class WeightsFolder:
         self._folder = folder
         self._places: dict[tuple[int, int | None], tuple[Path, tuple[int, ...]]] = {}
         self._known: set[Path] = set()
+        self._sound: set[Path] = set()  # files that are what was written
 
     def __call__(self, identity: int, step: int | None = None) -> Weights:
         """The weights of one trial by its identity (the table's column `id`), at its end or at a snapshot."""
@@ -64,6 +69,9 @@ class WeightsFolder:
             when = "" if step is None else f" at step {step}"
             raise KroghError(f"no weights of trial {identity}{when} in {self._folder}")
         path, place = self._places[key]
+        if path not in self._sound:
+            _require_as_written(path)
+            self._sound.add(path)
         with _opened(path) as file:
             found = {name: file.get_slice(name)[place] for name in sorted({*file.keys()} - {*_OWN})}
         whole = step is None or not any(np.isnan(leaf).any() for leaf in found.values())
@@ -97,8 +105,16 @@ def _opened(path: Path) -> Iterator[Any]:
     """A file of weights; a damaged one is named."""
     from safetensors import SafetensorError, safe_open
 
+    own(path.parent, path.name)
     try:
         with safe_open(path, framework="numpy") as file:
             yield file
     except (SafetensorError, OSError) as cause:
-        raise KroghError(f"{path} is damaged ({cause}); move it out of the folder") from None
+        raise KroghError(f"{path} is damaged ({cause}); {_REMEDY}") from None
+
+
+def _require_as_written(path: Path) -> None:
+    """Refuse a file whose bytes are not those of the digest in its name; older names have none."""
+    *_, written = path.name.partition(".")[0].split("-")
+    known = path.name.count("-") == 2
+    require(not known or digest_of(own(path.parent, path.name), 8) == written, f"{path} is damaged; {_REMEDY}")

@@ -1,0 +1,124 @@
+"""Ctrl-C and SIGTERM (by which a scheduler takes a machine back): the end comes soon, wherever a command stands.
+
+The first one is a `KeyboardInterrupt`, which leaves a study that can be resumed. Python raises it only between two
+instructions of its own: a compiled computation in the main thread would hold it up for as long as it takes. So a
+thread, which the system tells of the signal directly, ends the process after `GRACE_SECONDS`; and at once when asked
+a second time. Whatever is on disk then is whole (`krogh.files`).
+
+Python also drops what is raised while it collects garbage (JAX has it call a function then) or finishes objects, with
+no more than a note to `sys.unraisablehook`. And a compiled library that is being imported may take its own failure
+badly. So an interruption that was dropped, or that comes during an import, is raised a moment later.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from types import FrameType
+
+INTERRUPTED = 130
+GRACE_SECONDS = 4.5
+ONE_REQUEST_SECONDS = 0.5
+"""Signals that come within this time ask once: `timeout` and schedulers tell a process, and then its group."""
+MOMENT_SECONDS = 0.05
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_LATER = 255
+"""No signal: what the thread hears when an interruption is to be raised a moment later."""
+
+
+class _Interruption:
+    """The one `KeyboardInterrupt` that the first signal becomes."""
+
+    def __init__(self, mouth: socket.socket):
+        self.due, self._mouth = True, mouth
+
+    def hear(self, _: int, frame: FrameType | None) -> None:
+        """Raise it, if it is due; what comes after it is heard by the thread alone, and breaks nothing it began."""
+        if self.due and _importing(frame):
+            self._later()
+        elif self.due:
+            self.due = False
+            raise KeyboardInterrupt
+
+    def drop(self) -> None:
+        """Nobody has seen it."""
+        self.due = True
+        self._later()
+
+    def _later(self) -> None:
+        with contextlib.suppress(OSError):
+            self._mouth.send(bytes([_LATER]))
+
+
+def watch() -> None:
+    """From now on, end soon after the first of the signals, and at once after the second."""
+    if threading.current_thread() is not threading.main_thread():
+        return  # only there can signals be watched
+    ear, mouth = socket.socketpair()
+    mouth.setblocking(False)
+    interruption, said = _Interruption(mouth), sys.unraisablehook
+    sys.unraisablehook = lambda it: interruption.drop() if it.exc_type is KeyboardInterrupt else said(it)
+    for number in _SIGNALS:
+        signal.signal(number, interruption.hear)
+    signal.set_wakeup_fd(mouth.fileno(), warn_on_full_buffer=False)
+    threading.Thread(target=_listen, args=(ear,), daemon=True).start()
+
+
+def say_so(what: str = "what was finished is kept") -> None:
+    """One line about the end."""
+    with contextlib.suppress(OSError, ValueError):
+        print(f"krogh: interrupted; {what}", file=sys.stderr, flush=True)
+
+
+def leave(code: int = INTERRUPTED) -> None:
+    """End the process without waiting for what still computes."""
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
+
+
+def _importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _listen(ear: socket.socket) -> None:
+    """Wait for the first signal, then for a second one or the end of the grace."""
+    own = 0  # signals that this thread has sent and not heard yet
+    while (heard := ear.recv(1)[0]) not in _SIGNALS:
+        pass
+    begun = time.monotonic()
+    while (left := begun + GRACE_SECONDS - time.monotonic()) > 0:
+        ear.settimeout(left)
+        try:
+            heard = ear.recv(1)[0]
+        except TimeoutError:
+            break
+        if heard == _LATER:
+            time.sleep(MOMENT_SECONDS)
+            own += 1
+            _wake_main_thread()
+        elif heard in _SIGNALS and own:
+            own -= 1
+        elif heard in _SIGNALS and time.monotonic() - begun > ONE_REQUEST_SECONDS:
+            break
+    say_so("ended at once; what was finished in the last seconds may not be kept")
+    leave()
+
+
+def _wake_main_thread() -> None:
+    """Have a signal heard there, also where it waits for something."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    else:
+        _thread.interrupt_main()

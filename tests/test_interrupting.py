@@ -1,0 +1,92 @@
+"""Ctrl-C and SIGTERM, where they are hardest to hear."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+BEGIN = """
+import gc, os, signal, threading, time
+from krogh.interrupting import watch
+watch()
+"""
+DROPPED = """
+told = []
+def tell(phase, about):
+    if not told:
+        told.append(phase)
+        os.kill(os.getpid(), signal.SIGINT)
+gc.callbacks.append(tell)
+"""
+WAITS = {"while it computes": "while True: pass", "while it waits": "threading.Event().wait()"}
+CLEANING = """
+try:
+    print("begun", flush=True)
+    time.sleep(30)
+except KeyboardInterrupt:
+    {}
+    print("cleaned", flush=True)
+"""
+
+
+def run(script: str) -> subprocess.Popen[str]:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, "-c", BEGIN + script], **pipes)
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_an_interruption_that_a_garbage_collection_drops_is_raised_again(wait):
+    """Python drops what is raised in a callback of the collector, among which JAX has one."""
+    script = f"{DROPPED}\ntry:\n    gc.collect()\n    {WAITS[wait]}\nexcept KeyboardInterrupt:\n    print('caught')"
+    begun = time.monotonic()
+    out, err = run(script).communicate(timeout=60)
+    assert out == "caught\n" and err == ""
+    assert time.monotonic() - begun < 4, "before the grace ended"
+
+
+def test_what_else_is_dropped_is_still_said():
+    out, err = run("def fail(*_): raise ValueError('said')\ngc.callbacks.append(fail)\ngc.collect()").communicate()
+    assert "ValueError: said" in err and out == ""
+
+
+@pytest.mark.parametrize("signals", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGTERM] * 3])
+def test_signals_that_come_together_ask_once(signals):
+    with run(CLEANING.format("time.sleep(1)")) as process:
+        assert process.stdout.readline() == "begun\n"
+        for number in signals:
+            process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    assert out == "cleaned\n" and err == "" and process.returncode == 0
+
+
+def test_a_second_one_ends_it_at_once():
+    with run(CLEANING.format("time.sleep(4)")) as process:
+        assert process.stdout.readline() == "begun\n"
+        begun = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (
+        out == ""
+        and err == "krogh: interrupted; ended at once; what was finished in the last seconds may not be kept\n"
+    )
+    assert process.returncode == 130 and time.monotonic() - begun < 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="only there are signals sent so")
+@pytest.mark.parametrize("seconds", [0.1, 0.2, 0.4])
+def test_a_command_that_has_just_begun_ends_with_one_line(seconds):
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-m", "krogh", "doctor"], **pipes) as process:
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    if process.returncode == -signal.SIGINT:
+        pytest.skip("Python itself had not begun yet")
+    assert process.returncode == 130 and err.startswith("krogh: interrupted; ") and err.count("\n") == 1

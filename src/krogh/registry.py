@@ -15,20 +15,21 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from krogh.errors import KroghError, require, unknown
+from krogh.saying import say
 from krogh.written import Entry, entries
 
 T = TypeVar("T")
 
-_loading_plugins = False
 OWN_FILES: list[Path] = []
 """Files of the user's own that were loaded."""
+BROKEN_PLUGINS: dict[str, str] = {}
+"""Installed plug-ins that could not be loaded, and why."""
 
 
 class Registry(Generic[T]):
@@ -53,8 +54,9 @@ class Registry(Generic[T]):
         """Decorator that files the decorated thing under `name`."""
 
         def file(thing: T) -> T:
-            if _loading_plugins and not _origin(thing).startswith("krogh."):
-                self._import(name)  # krogh's own comes first
+            if not _origin(thing).startswith("krogh.") and name in self.written:
+                taken = f"is one of krogh's own, in {self.written[name].module}; give yours another name"
+                raise KroghError(f"the {self.kind} {name!r} {taken}")
             known = self._things.get(name)
             same = known is None or _origin(known) == _origin(thing)
             require(same, f"the {self.kind} {name!r} is already registered by {_origin(known)}")
@@ -82,7 +84,7 @@ class Registry(Generic[T]):
         if name not in self._things:
             self._plug_in()
         if name not in self._things:
-            raise unknown(self.kind, name, [*self])
+            raise _with_broken(unknown(self.kind, name, [*self]))
         return self._things[name]
 
     def __contains__(self, name: object) -> bool:
@@ -132,13 +134,24 @@ BY_PLURAL = {
 
 
 def load_plugins() -> None:
-    """Import what installed packages name under the entry-point group ``krogh.plugins``."""
-    with _as_plugins():
-        for plugin in entry_points(group="krogh.plugins"):
-            try:
-                plugin.load()
-            except Exception as cause:
-                raise KroghError(f"the plug-in {plugin.name!r} ({plugin.value}) cannot be loaded: {cause!r}") from cause
+    """Import what installed packages name under the entry-point group ``krogh.plugins``.
+
+    One that fails is told of once; what is krogh's own needs none of them.
+    """
+    for plugin in entry_points(group="krogh.plugins"):
+        if plugin.name in BROKEN_PLUGINS:
+            continue
+        try:
+            plugin.load()
+        except Exception as cause:
+            said = f"the plug-in {plugin.name!r} ({plugin.value}) cannot be loaded: {cause!r}"
+            BROKEN_PLUGINS[plugin.name] = said
+            say(said)
+
+
+def _with_broken(problem: KroghError) -> KroghError:
+    """The error for an unknown name, which may be that of a thing whose plug-in is broken."""
+    return KroghError("; ".join([str(problem), *BROKEN_PLUGINS.values()]))
 
 
 def load_file(path: str | os.PathLike[str]) -> ModuleType:
@@ -155,13 +168,12 @@ def load_file(path: str | os.PathLike[str]) -> ModuleType:
     )
     if str(file.parent) not in sys.path:
         sys.path.insert(0, str(file.parent))
-    with _as_plugins():
-        try:
-            module = importlib.import_module(file.stem)
-        except KroghError:
-            raise
-        except Exception as cause:
-            raise KroghError(f"the plug-in {str(path)!r} cannot be loaded: {cause!r}") from cause
+    try:
+        module = importlib.import_module(file.stem)
+    except KroghError:
+        raise
+    except Exception as cause:
+        raise KroghError(f"the plug-in {str(path)!r} cannot be loaded: {cause!r}") from cause
     OWN_FILES.append(file)
     return module
 
@@ -174,13 +186,3 @@ def needed_file(thing: object) -> Path | None:
         return None
     file = getattr(sys.modules.get(module), "__file__", None)
     return Path(file).resolve() if file else None
-
-
-@contextmanager
-def _as_plugins() -> Iterator[None]:
-    global _loading_plugins
-    _loading_plugins = True
-    try:
-        yield
-    finally:
-        _loading_plugins = False

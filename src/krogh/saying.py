@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from typing import Any
+
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def say(line: str) -> None:
-    print(f"krogh: {line}", file=sys.stderr, flush=True)
+    print(f"krogh: {printable(line)}", file=sys.stderr, flush=True)
+
+
+def printable(found: Any) -> Any:
+    """Text, or data of JSON, in which nothing moves a cursor, names a window, or cannot be written."""
+    if isinstance(found, str):
+        return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", found)
+    if isinstance(found, dict):
+        return {printable(key): printable(value) for key, value in found.items()}
+    return [printable(item) for item in found] if isinstance(found, list) else found
 
 
 def first_line(cause: BaseException) -> str:

@@ -80,7 +80,7 @@ def converted(thing: str, parameters: Mapping[str, tuple[Any, Any]], settings: M
             result[setting] = convert(value, wanted)
         except (TypeError, ValueError):
             raise KroghError(
-                f"{thing}: {setting} must be {_type_name(wanted)}; got {setting}={value!r}; it takes {listed}"
+                f"{thing}: {setting} must be {type_name(wanted)}; got {setting}={value!r}; it takes {listed}"
             ) from None
     return result
 
@@ -122,15 +122,16 @@ def _refuse(value: Any) -> typing.NoReturn:
 
 def _describe(name: str, kind: Any, default: Any) -> str:
     """A setting as it reads in a message: `n: int` or `noise: float = 0.0`."""
-    return f"{name}: {_type_name(kind)}" + ("" if default is REQUIRED else f" = {default!r}")
+    return f"{name}: {type_name(kind)}" + ("" if default is REQUIRED else f" = {default!r}")
 
 
-def _type_name(kind: Any) -> str:
+def type_name(kind: Any) -> str:
+    """A type as it reads in a message: `int`, `ones|signs`, `floats separated by commas`."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal:
         return "|".join(str(choice) for choice in arguments)
     if origin in (typing.Union, types.UnionType):
-        return "|".join(_type_name(argument) for argument in arguments)
+        return "|".join(type_name(argument) for argument in arguments)
     if origin is tuple:
-        return f"{_type_name(arguments[0])}s separated by commas"
+        return f"{type_name(arguments[0])}s separated by commas"
     return "none" if kind is type(None) else getattr(kind, "__name__", str(kind))

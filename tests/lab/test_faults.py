@@ -209,7 +209,7 @@ def test_a_study_json_that_is_lost_costs_no_trial(tiny, tmp_path, reference):
     shutil.copytree(reference.folder, tmp_path / "tiny" / "parity")
     path = tmp_path / "tiny" / "parity" / "study.json"
     path.write_bytes(path.read_bytes()[:900])
-    with pytest.raises(KroghError, match="study.json is damaged; remove it and run the study again"):
+    with pytest.raises(KroghError, match=r"study\.json is damaged; remove it and run the study again"):
         run_study(tiny.Tiny(), "smoke", tmp_path)
     path.unlink()
     with pytest.raises(KroghError, match=r"48 trials of another source: which one, the study.json .*--stale reuse"):

@@ -241,7 +241,7 @@ def replay(
 
 
 @app.command
-def compare(a: Path, b: Path, /, *, out: Path | None = None, plugin: Plugin = (), json: Flag = False) -> int:
+def compare(a: Place, b: Place, /, *, out: Path | None = None, plugin: Plugin = (), json: Flag = False) -> int:
     """Put two studies side by side, or all of two folders: settings, versions, claims with their numbers, costs.
 
     Studies are paired by name, and two that are given themselves whatever their names are. Two numbers are apart where
@@ -249,7 +249,7 @@ def compare(a: Path, b: Path, /, *, out: Path | None = None, plugin: Plugin = ()
     Nothing is judged again: claims are compared as they stand in the folders.
 
     Args:
-        a: a study, or a folder of studies.
+        a: a study, or a folder of studies; or its URL.
         b: another one.
         out: a page to write, readable offline.
         plugin: a Python file that defines things of your own; may be repeated.
@@ -403,6 +403,7 @@ def main() -> None:
     """Entry point: bad input, and faults that lie outside, become one line on standard error and an exit code."""
     from krogh.cli.printing import close_quietly, console, fault, make_printable
     from krogh.interrupting import INTERRUPTED, leave, say_so
+    from krogh.saying import say
 
     make_printable()
     if not sys.stdout.isatty():  # into a pipe or a file: no boxes, and no line broken at an edge that is not there
@@ -413,7 +414,7 @@ def main() -> None:
         code = app(sys.argv[1:], result_action="return_value")
         sys.stdout.flush()
     except KroghError as problem:
-        print(f"krogh: {problem}", file=sys.stderr)
+        say(str(problem))
         if isinstance(problem, ClusterLost):  # without its head, Ray's library ends some processes by a signal
             leave(problem.code)
         sys.exit(problem.code)
@@ -425,7 +426,7 @@ def main() -> None:
         if known is None:
             raise
         ended, line = known
-        close_quietly(sys.stdout) if not line else print(f"krogh: {line}", file=sys.stderr)
+        close_quietly(sys.stdout) if not line else say(line)
         sys.exit(ended)
     if code == INTERRUPTED:
         leave()

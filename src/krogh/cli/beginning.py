@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import keyword
 import re
+import shlex
 from pathlib import Path
 
 from krogh.cli.inspecting import known_names
@@ -33,8 +34,9 @@ def write_skeleton(kind: str, name: str, out: Path | None) -> int:
     write_atomically(file, skeleton(kind, name, file.name).encode(), parents=False)
     experiment = name if kind == "experiment" else f"{name}/first"
     print(f"{file} has {article} {kind} to begin with; what to change is said at its top. It runs as it is:\n")
-    print(f"  krogh show {name} --plugin {file}")
-    print(f"  krogh run {experiment} --plugin {file} --scale smoke")
+    plugin = shlex.quote(str(file))
+    print(f"  krogh show {name} --plugin {plugin}")
+    print(f"  krogh run {experiment} --plugin {plugin} --scale smoke")
     print("  krogh report runs/smoke")
     return 0
 

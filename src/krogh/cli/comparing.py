@@ -14,13 +14,15 @@ from krogh import numbers
 from krogh.cli.printing import MARKS
 from krogh.cli.printing import console as console_for
 from krogh.errors import require
+from krogh.lab.remote import TRAINING, bring, named
 from krogh.report.comparing import compare, differing, measured, shown, write_comparison
 
 MOST_SOURCES = 6
 
 
-def compare_folders(a: Path, b: Path, out: Path | None, *, as_json: bool) -> int:
-    compared = compare(a, b)
+def compare_folders(a: str, b: str, out: Path | None, *, as_json: bool) -> int:
+    with named(a), named(b):
+        compared = compare(bring(a, without=TRAINING), bring(b, without=TRAINING))
     if as_json:
         print(json.dumps(compared, indent=2, ensure_ascii=False))
     else:

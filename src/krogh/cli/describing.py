@@ -13,7 +13,7 @@ from krogh.errors import unknown
 from krogh.lab.settings import settings_help
 from krogh.numbers import json_number
 from krogh.programs.machines.library import library_names, load_machine_file
-from krogh.signature import REQUIRED
+from krogh.signature import REQUIRED, type_name
 from krogh.values import describe
 
 
@@ -65,8 +65,8 @@ def _page(kind: str, name: str, thing: Any) -> dict[str, Any]:
         if hasattr(thing, "constants"):
             page["constants"] = thing.constants
         page["parameters"] = {
-            key: "required" if default is REQUIRED else f"default {default!r}"
-            for key, (_, default) in thing.parameters.items()
+            key: {"type": type_name(kind), **({} if default is REQUIRED else {"default": json_number(default)})}
+            for key, (kind, default) in thing.parameters.items()
         }
     elif kind == "tasks":
         example = thing.example()

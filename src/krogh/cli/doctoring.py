@@ -29,7 +29,7 @@ def examine(as_json: bool) -> int:
     else:
         for part, lines in found.items():
             print(part)
-            width = max(len(name) for name in lines)
+            width = max(map(len, lines), default=0)
             for name, value in lines.items():
                 print(f"  {name:<{width}}  {value}")
     return 0 if found["self-test"]["passed"] else 1
@@ -66,7 +66,20 @@ def findings() -> dict[str, dict[str, Any]]:
             name: f"{'installed' if any(map(importlib.util.find_spec, modules.split())) else 'not installed'} ({words})"
             for name, (modules, words) in EXTRAS.items()
         },
+        "plug-ins": _plugins(),
         "self-test": _self_test(trial),
+    }
+
+
+def _plugins() -> dict[str, str]:
+    """Installed packages that add to krogh, and whether they can be loaded."""
+    from importlib.metadata import entry_points
+
+    from krogh.registry import BROKEN_PLUGINS, load_plugins
+
+    load_plugins()
+    return {
+        plugin.name: BROKEN_PLUGINS.get(plugin.name, plugin.value) for plugin in entry_points(group="krogh.plugins")
     }
 
 

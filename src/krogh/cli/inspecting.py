@@ -94,6 +94,8 @@ def _in_words(value: Any) -> str:
         shown = value["value"]
         shown = ", ".join(map(str, shown)) if isinstance(shown, list) else shown
         return f"{shown}  ({value['help']})"
+    if isinstance(value, dict) and "type" in value:
+        return value["type"] + (f" = {value['default']}" if "default" in value else "  (required)")
     names = isinstance(value, list) and all(isinstance(part, str) for part in value)
     return ", ".join(value) if names else str(value)
 

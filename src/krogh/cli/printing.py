@@ -24,8 +24,13 @@ def console(*, stderr: bool = False) -> Any:
     """A Rich console: as wide as the terminal, or without an edge where there is none."""
     from rich.console import Console
 
-    made = Console(stderr=stderr)
-    return made if made.is_terminal else Console(stderr=stderr, width=WIDEST)
+    class KroghConsole(Console):
+        def on_broken_pipe(self) -> None:
+            """A closed pipe is `main`'s to see to, with an exit code of its own."""
+            raise  # what Rich has caught
+
+    made = KroghConsole(stderr=stderr)
+    return made if made.is_terminal else KroghConsole(stderr=stderr, width=WIDEST)
 
 
 def make_printable() -> None:

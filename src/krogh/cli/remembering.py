@@ -1,7 +1,7 @@
-"""What need not be found out twice: `krogh list` and `krogh show` would import everything to say what there is.
+"""What need not be found out twice: `krogh show` and some lists would import much to say what there is.
 
-An answer is kept in the cache folder under a digest of what it depends on: every file of the package by its size and
-time, the installed plug-ins, the versions of Python and JAX. Where a file of the user's own was loaded nothing is
+An answer is kept in the cache folder under a digest of what it depends on: every file of the package and of installed
+plug-ins by its size and time, and the version of Python. Where a file of the user's own was loaded nothing is
 remembered.
 """
 
@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.util
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, TypeVar
@@ -51,17 +52,28 @@ def _own_files_loaded() -> bool:
 
 def _state() -> str:
     """What answers depend on: the package's files, plug-ins and versions."""
-    package = Path(__file__).parents[1]
-    parts = [sys.version, os.environ.get("KROGH_PATH", "")]
+    parts = [sys.version, os.environ.get("KROGH_PATH", ""), *_files(Path(__file__).parents[1])]
+    for plugin in entry_points(group="krogh.plugins"):
+        parts.append(f"{plugin.name} {plugin.value} {plugin.dist.version if plugin.dist else ''}")
+        home = importlib.util.find_spec(plugin.module.partition(".")[0])
+        if home is not None and home.submodule_search_locations:
+            parts += [line for folder in home.submodule_search_locations for line in _files(Path(folder))]
+        elif home is not None and home.origin:
+            parts.append(_file(home.origin))
+    return _digest(*parts)
+
+
+def _files(package: Path) -> Iterator[str]:
+    """Every file of a package, by its size and time."""
     for folder, folders, files in os.walk(package):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
         for name in sorted(files):
-            about = os.stat(os.path.join(folder, name))
-            parts.append(f"{folder}/{name} {about.st_size} {about.st_mtime_ns}")
-    for plugin in entry_points(group="krogh.plugins"):
-        parts.append(f"{plugin.name} {plugin.value} {plugin.dist.version if plugin.dist else ''}")
-        parts += [f"{plugin.dist.locate_file('')}"] if plugin.dist else []
-    return _digest(*parts)
+            yield _file(os.path.join(folder, name))
+
+
+def _file(path: str) -> str:
+    about = os.stat(path)
+    return f"{path} {about.st_size} {about.st_mtime_ns}"
 
 
 def _digest(*parts: str) -> str:

@@ -20,12 +20,13 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 from krogh.files import write_atomically
+from krogh.saying import say as tell_user
 
 try:
     import fcntl
@@ -174,7 +175,7 @@ class Member:
                 return self._said(_named_in(term)) or None
         return None
 
-    def succeeds(self, say: Callable[[str], None] = say) -> bool:
+    def succeeds(self) -> bool:
         """Whether this one leads, once it is certain whether the one that leads now lives.
 
         One that lives says so within a second or two; what a dead one left on another machine, or before this one was
@@ -186,7 +187,8 @@ class Member:
             if present is not None and present != before:
                 return False
             if not told and time.monotonic() - begun > 3 * BEAT_SECONDS:
-                say(f"another process may be at work on {self.folder.parent}, or dead: that is known in {SILENCE:g} s")
+                doubt = f"another process may be at work on {self.folder.parent}, or dead"
+                tell_user(f"{doubt}: that is known in {SILENCE:g} s")
                 told = True
             time.sleep(BEAT_SECONDS / 5)
         return True

@@ -345,7 +345,8 @@ def named(place: Path | str) -> Iterator[None]:
     try:
         yield
     except KroghError as problem:
-        raise KroghError(str(problem).replace(mirror, url)) from None
+        problem.args = (str(problem).replace(mirror, url),)
+        raise
 
 
 def _sweep(mirror: Mirror, lease: Lease, ended: threading.Event) -> None:

@@ -121,11 +121,15 @@ def _compared(a: Study, b: Study) -> dict[str, Any]:
             word: {"a": left, "b": right}
             for word, left, right in (
                 ("seconds", a.seconds, b.seconds),
-                *((word, a.engine.get(word), b.engine.get(word)) for word in COSTS),
+                *((word, _number(a.engine.get(word)), _number(b.engine.get(word))) for word in COSTS),
             )
             if left is not None or right is not None
         },
     }
+
+
+def _number(found: Any) -> Any:
+    return found if isinstance(found, int | float) and not isinstance(found, bool) else None
 
 
 def _head(study: Study) -> dict[str, Any]:

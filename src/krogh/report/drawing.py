@@ -114,17 +114,27 @@ _WITHIN = re.compile(r"#[\w.-]+")
 _PICTURE = re.compile(r"data:image/png;base64,[A-Za-z0-9+/=\s]*")
 _DOCTYPE = re.compile(rb"<!DOCTYPE\s[^\[>]*>")
 _COLOR = re.compile(r"#[0-9a-fA-F]{6}\b")
+_ABOUT = (
+    "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+    "http://creativecommons.org/ns#",
+    "http://purl.org/dc/elements/1.1/",
+)
+"""What a drawing says of itself is written in."""
 _DEEPEST, _MOST = 200, 2_000_000
 """Nesting, and elements, of a drawing that is read."""
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A drawing as the page holds it: its address, which is the drawing itself, and its size in CSS pixels."""
+    """A drawing as the page holds it: its address, which is the drawing itself, and its size in CSS pixels.
+
+    Only an `inert` file has nothing in it that could run or load when it is opened itself.
+    """
 
     address: str
     width: int
     height: int
+    inert: bool
 
 
 def embed(content: bytes) -> Drawing | None:
@@ -132,7 +142,7 @@ def embed(content: bytes) -> Drawing | None:
     tree = _read(content)
     if tree is None:
         return None
-    root = _clean(tree)
+    root, inert = _clean(tree), _is_inert(tree)
     style = ElementTree.Element(f"{{{SVG}}}style")
     style.text = _sheet()
     root.insert(0, style)
@@ -141,7 +151,7 @@ def embed(content: bytes) -> Drawing | None:
         ElementTree.register_namespace(prefix, uri)
     written = ElementTree.tostring(root, encoding="utf-8")
     address = "data:image/svg+xml;base64," + base64.b64encode(written).decode()
-    return Drawing(address, *_size(root.get("viewBox", "")))
+    return Drawing(address, *_size(root.get("viewBox", "")), inert)
 
 
 def _read(content: bytes) -> ElementTree.Element | None:
@@ -165,6 +175,20 @@ def _read(content: bytes) -> ElementTree.Element | None:
     except (ElementTree.ParseError, ValueError, LookupError):
         return None
     return root if isinstance(root, ElementTree.Element) and root.tag == f"{{{SVG}}}svg" else None
+
+
+def _is_inert(tree: ElementTree.Element) -> bool:
+    """Whether a file consists of shapes, of style sheets that refer to nothing, and of words about itself."""
+    for element in tree.iter():
+        space, _, named = str(element.tag).removeprefix("{").rpartition("}")
+        known = named in _ELEMENTS or named in ("metadata", "style") if space == SVG else space in _ABOUT
+        handlers = any(name.rpartition("}")[2].lower().startswith("on") for name in element.attrib)
+        links = [value for name, value in element.attrib.items() if space == SVG and name.rpartition("}")[2] == "href"]
+        within = all(_WITHIN.fullmatch(value.strip()) or _PICTURE.fullmatch(value.strip()) for value in links)
+        styled = (element.text or "") if named == "style" else element.get("style", "")
+        if not known or handlers or not within or _UNSAFE.search(styled):
+            return False
+    return True
 
 
 def _clean(element: ElementTree.Element) -> ElementTree.Element:

@@ -187,7 +187,7 @@ def _told_apart(study: Study, alike: list[Study], folder: Path) -> tuple[str, ..
 
 def _figure(study: Study, picture: Picture, number: str, base: Path) -> _Figure:
     fault = study.faults.get(picture.svg, "")
-    image, width, height = "", 0, 0
+    image, width, height, inert = "", 0, 0, False
     if not fault and (study.folder / picture.svg).is_file():
         try:
             drawing = embed(read_bytes(study.folder, picture.svg, LARGEST_DRAWING))
@@ -195,10 +195,10 @@ def _figure(study: Study, picture: Picture, number: str, base: Path) -> _Figure:
         except KroghError as problem:
             drawing, fault = None, str(problem)
         if drawing:
-            image, width, height = drawing.address, drawing.width, drawing.height
+            image, width, height, inert = drawing.address, drawing.width, drawing.height, drawing.inert
     named = (("PDF", picture.pdf), ("SVG", picture.svg), ("data", picture.data))
     links = tuple((label, _link(study, file, base)) for label, file in named if file and file not in study.faults)
-    shown = tuple((label, link) for label, link in links if link and not (fault and label == "SVG"))
+    shown = tuple((label, link) for label, link in links if link and (label != "SVG" or inert))
     return _Figure(picture, number, image, width, height, shown, fault)
 
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from krogh.errors import KroghError
+from krogh.errors import KroghError, require
 from krogh.files import STUDY_SCHEMA, study_folders
 from krogh.integrity import fault, faults, own, read_text
 from krogh.numbers import from_json
+from krogh.saying import printable
 
 VERDICTS = ("reproduced", "not reproduced", "inconclusive")
 STATUSES = ("complete", "interrupted", "running")
@@ -131,7 +132,7 @@ def _claims(folder: Path, study: dict[str, Any]) -> tuple[tuple[Claim, ...], dic
 
 def _load(folder: Path, name: str) -> dict[str, Any]:
     try:
-        data = json.loads(read_text(folder, name))
+        data = printable(json.loads(read_text(folder, name)))
     except (KroghError, OSError, ValueError, RecursionError) as error:
         raise _Damaged(f"it cannot be read as JSON ({error})") from None
     if not isinstance(data, dict):
@@ -185,10 +186,11 @@ def _picture(data: dict[str, Any], folder: Path) -> Picture:
     picture = Picture(**{key: _text(data, key) for key in ("name", "svg", "pdf", "data", "title", "caption", "alt")})
     if not picture.svg:
         raise _Damaged(f"the figure {picture.name!r} names no svg")
-    for file in (picture.svg, picture.pdf, picture.data):
-        try:  # a report embeds and links these files, so a study may only name its own
+    for file, suffix in ((picture.svg, ".svg"), (picture.pdf, ".pdf"), (picture.data, ".csv")):
+        try:  # a report embeds and links these files, so a study may only name its own, and none that is a page
             if file:
                 own(folder, file)
+                require(file.endswith(suffix), f"{file!r} is no {suffix} file")
         except KroghError as problem:
             raise _Damaged(f"the figure {picture.name!r}: {problem}") from None
     return picture

@@ -84,7 +84,7 @@ class Registry(Generic[T]):
         if name not in self._things:
             self._plug_in()
         if name not in self._things:
-            raise _with_broken(unknown(self.kind, name, [*self]))
+            raise with_broken(unknown(self.kind, name, [*self]))
         return self._things[name]
 
     def __contains__(self, name: object) -> bool:
@@ -144,12 +144,13 @@ def load_plugins() -> None:
         try:
             plugin.load()
         except Exception as cause:
-            said = f"the plug-in {plugin.name!r} ({plugin.value}) cannot be loaded: {cause!r}"
+            why = cause if isinstance(cause, KroghError) else repr(cause)
+            said = f"the plug-in {plugin.name!r} ({plugin.value}) cannot be loaded: {why}"
             BROKEN_PLUGINS[plugin.name] = said
             say(said)
 
 
-def _with_broken(problem: KroghError) -> KroghError:
+def with_broken(problem: KroghError) -> KroghError:
     """The error for an unknown name, which may be that of a thing whose plug-in is broken."""
     return KroghError("; ".join([str(problem), *BROKEN_PLUGINS.values()]))
 

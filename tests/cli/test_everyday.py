@@ -11,11 +11,13 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import EntryPoint
 
 import pytest
 
-from krogh.cli import doctoring, printing
+from krogh.cli import doctoring, printing, remembering
 from krogh.errors import MOST_LISTED, NEAREST, TooLarge, unknown
+from krogh.files import STUDY_SCHEMA
 
 
 def started(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -44,11 +46,15 @@ def test_a_device_that_is_not_there_is_one_line():
     assert "JAX_PLATFORMS=rocm" in line and "Traceback" not in ended.stderr
 
 
-def test_a_closed_pipe_ends_without_a_word():
+@pytest.mark.parametrize(
+    "command", ["predict parity/plateau block_size=100 k=3", "list tasks", "show parity", "list --json"]
+)
+def test_a_closed_pipe_ends_without_a_word(command):
+    """Printed by Rich or not."""
     reading, writing = os.pipe()
     os.close(reading)
     ended = subprocess.run(
-        [sys.executable, "-m", "krogh", "predict", "parity/plateau", "block_size=100", "k=3"],
+        [sys.executable, "-m", "krogh", *command.split()],
         stdout=writing,
         stderr=subprocess.PIPE,
         text=True,
@@ -215,6 +221,64 @@ def test_what_is_there_is_found_out_once(call, monkeypatch, tmp_path):
         kept.write_text("{ damaged")
     assert call("list", "phenomena", "--json") == first
     assert call("show", "no-such-name")[0] == 2
+
+
+def test_what_is_remembered_of_an_installed_plug_in_is_of_its_present_files(call, monkeypatch, tmp_path):
+    """One that is installed as it is edited keeps its version."""
+    module = tmp_path / "edited_lab"
+    module.mkdir()
+    (module / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    points = [EntryPoint("edited", "edited_lab", "krogh.plugins")]
+    monkeypatch.setattr("krogh.cli.remembering.entry_points", lambda *, group: points)
+    before = remembering._state()
+    (module / "tasks.py").write_text("mine = 1")
+    after = remembering._state()
+    (module / "tasks.py").write_text("mine = 12")
+    assert len({before, after, remembering._state()}) == 3
+
+
+def test_a_broken_plug_in_is_told_of_and_stands_in_nobodys_way(tmp_path):
+    """But for whoever asks for what may be its own."""
+    (tmp_path / "broken_lab.py").write_text("1 / 0")
+    (tmp_path / "broken-1.0.dist-info").mkdir()
+    (tmp_path / "broken-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (tmp_path / "broken-1.0.dist-info" / "entry_points.txt").write_text("[krogh.plugins]\nbroken = broken_lab\n")
+    path, cache = os.pathsep.join([str(tmp_path), *sys.path]), str(tmp_path / "cache")
+    said = "the plug-in 'broken' (broken_lab) cannot be loaded: ZeroDivisionError('division by zero')"
+    listed = started("list", "tasks", PYTHONPATH=path, KROGH_CACHE=cache)
+    assert listed.returncode == 0 and "parity" in listed.stdout and listed.stderr == f"krogh: {said}\n"
+    shown = started("show", "parity", PYTHONPATH=path, KROGH_CACHE=cache)
+    assert shown.returncode == 0 and shown.stderr == f"krogh: {said}\n"
+    unknown = started("show", "mine", PYTHONPATH=path, KROGH_CACHE=cache)
+    assert unknown.returncode == 2 and said in unknown.stderr.splitlines()[-1]
+    examined = json.loads(started("doctor", "--json", PYTHONPATH=path, KROGH_CACHE=cache).stdout)
+    assert examined["plug-ins"] == {"broken": said} and examined["self-test"]["passed"]
+
+
+def test_a_setting_of_a_prediction_has_its_type_and_its_default_as_a_value(call):
+    page = json.loads(call("show", "parity/plateau", "--json")[1])
+    assert page["parameters"]["block_size"] == {"type": "int"}
+    assert page["parameters"]["k"] == {"type": "int", "default": 3}
+    assert page["parameters"]["init"] == {"type": "ones|signs|gaussian", "default": "ones"}
+    out = call("show", "parity/plateau")[1]
+    assert "block_size: int  (required)" in out and "init: ones|signs|gaussian = ones" in out
+
+
+def test_no_text_of_a_study_moves_the_cursor(call, tmp_path):
+    """Of its names, of its settings and of its claims; also where it is refused."""
+    nasty = "\x1b]0;pwned\x07\x1b[2J\ud800"
+    for side in "ab":
+        study = tmp_path / side
+        study.mkdir()
+        about = {"schema": STUDY_SCHEMA, "name": f"mine{nasty}", "title": nasty, "status": "complete", "scale": nasty}
+        about |= {"settings": {f"{nasty}{side}": 1}, "engine": {"trials": [3]}, "seconds": 1.0, "started": nasty}
+        (study / "study.json").write_text(json.dumps(about))
+    for command in (("compare", "a", "b", "--out", "page.html"), ("report", "a"), ("judge", "a")):
+        code, out, err = call(*command)
+        assert not {"\x1b", "\x07", "\ud800"} & {*out, *err}, command
+        assert code == (2 if command[0] == "judge" else 0) and "Traceback" not in err, err
+    assert not {"\x1b", "\x07"} & {*(tmp_path / "page.html").read_text(), *(tmp_path / "a" / "index.html").read_text()}
 
 
 def test_nothing_is_remembered_of_a_file_of_ones_own(call, monkeypatch, tmp_path):

@@ -76,6 +76,32 @@ def hostile(make_study: Any, claim: Any, figure: Any) -> Path:
     return seal(study)
 
 
+@pytest.mark.parametrize(
+    ("svg", "linked"),
+    [
+        ('<path d="M 0 0 L 72 36"/><style>*{stroke-linejoin: round}</style>', True),
+        ("<script>window.hit=1</script>", False),
+        ('<metadata><x xmlns="http://www.w3.org/1999/xhtml" onclick="1"/></metadata>', False),
+        ('<g onload="window.hit=1"/>', False),
+        ("<style>@import url(http://192.0.2.1/a.css)</style>", False),
+        ('<image href="http://192.0.2.1/a.png" width="1" height="1"/>', False),
+    ],
+)
+def test_only_files_that_run_nothing_are_linked(make_study: Any, figure: Any, svg: str, linked: bool) -> None:
+    """Opened by a click, a page or a drawing is no longer under the page's rules."""
+    study = make_study(
+        "one", figures=[figure("curve", svg="figures/a.svg", pdf="figures/a.html", data="figures/b.csv")]
+    )
+    (study / "figures").mkdir(exist_ok=True)
+    (study / "figures" / "a.svg").write_text(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 72 36">{svg}</svg>')
+    (study / "figures" / "a.html").write_text("<script>window.hit=1</script>")
+    (study / "figures" / "b.csv").write_text("x\n1\n")
+    links = {
+        attrs["href"] for attrs, _ in Page(write_report(seal(study))).all("a") if "figures/" in attrs.get("href", "")
+    }
+    assert links == ({"figures/a.svg"} if linked else set()) | {"figures/b.csv"}
+
+
 def test_what_a_study_says_is_text_and_nothing_of_it_runs_or_loads(hostile: Path) -> None:
     page = Page(write_report(hostile))
     assert len(page.all("script")) == 1 and len(page.all("img")) == 1 and not page.all("iframe")

@@ -14,15 +14,13 @@ from krogh import numbers
 from krogh.cli.printing import MARKS
 from krogh.cli.printing import console as console_for
 from krogh.errors import require
-from krogh.lab.remote import TRAINING, bring, named
 from krogh.report.comparing import compare, differing, measured, shown, write_comparison
 
 MOST_SOURCES = 6
 
 
 def compare_folders(a: str, b: str, out: Path | None, *, as_json: bool) -> int:
-    with named(a), named(b):
-        compared = compare(bring(a, without=TRAINING), bring(b, without=TRAINING))
+    compared = compare(_folder(a), _folder(b))
     if as_json:
         print(json.dumps(compared, indent=2, ensure_ascii=False))
     else:
@@ -38,6 +36,15 @@ def compare_folders(a: str, b: str, out: Path | None, *, as_json: bool) -> int:
             print(page)
     require(not compared["damaged"], "; ".join(compared["damaged"]))
     return 0
+
+
+def _folder(place: str) -> Path:
+    """The folder of the studies at a place; of a URL, a copy of them."""
+    if "://" not in place:
+        return Path(place)
+    from krogh.lab.remote import TRAINING, bring
+
+    return bring(place, without=TRAINING)
 
 
 def _print_study(console: Console, study: dict[str, Any]) -> None:

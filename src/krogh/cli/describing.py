@@ -46,7 +46,8 @@ def pages(name: str) -> list[dict[str, Any]]:
     """Everything that is called `name`, one page for each kind."""
     matches = [(kind, registry.BY_PLURAL[kind][name]) for kind in SHOWN if name in registry.BY_PLURAL[kind]]
     if not matches:
-        raise unknown("name", name, [known for kind in SHOWN for known in registry.BY_PLURAL[kind]])
+        everything = [known for kind in SHOWN for known in registry.BY_PLURAL[kind]]
+        raise registry.with_broken(unknown("name", name, everything))
     return [_page(kind, name, thing) for kind, thing in matches]
 
 

@@ -196,9 +196,15 @@ def _figure(study: Study, picture: Picture, number: str, base: Path) -> _Figure:
             drawing, fault = None, str(problem)
         if drawing:
             image, width, height, inert = drawing.address, drawing.width, drawing.height, drawing.inert
-    named = (("PDF", picture.pdf), ("SVG", picture.svg), ("data", picture.data))
-    links = tuple((label, _link(study, file, base)) for label, file in named if file and file not in study.faults)
-    shown = tuple((label, link) for label, link in links if link and (label != "SVG" or inert))
+    # Opened by itself, a page or a drawing with a script would run it.
+    named = (
+        ("PDF", picture.pdf, ".pdf"),
+        ("SVG", picture.svg, ".svg" if inert else None),
+        ("data", picture.data, ".csv"),
+    )
+    kept = [(label, file) for label, file, kind in named if kind and file.endswith(kind) and file not in study.faults]
+    links = tuple((label, _link(study, file, base)) for label, file in kept)
+    shown = tuple((label, link) for label, link in links if link)
     return _Figure(picture, number, image, width, height, shown, fault)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from krogh.errors import KroghError, require
+from krogh.errors import KroghError
 from krogh.files import STUDY_SCHEMA, study_folders
 from krogh.integrity import fault, faults, own, read_text
 from krogh.numbers import from_json
@@ -186,11 +186,10 @@ def _picture(data: dict[str, Any], folder: Path) -> Picture:
     picture = Picture(**{key: _text(data, key) for key in ("name", "svg", "pdf", "data", "title", "caption", "alt")})
     if not picture.svg:
         raise _Damaged(f"the figure {picture.name!r} names no svg")
-    for file, suffix in ((picture.svg, ".svg"), (picture.pdf, ".pdf"), (picture.data, ".csv")):
-        try:  # a report embeds and links these files, so a study may only name its own, and none that is a page
+    for file in (picture.svg, picture.pdf, picture.data):
+        try:  # a report embeds and links these files, so a study may only name its own
             if file:
                 own(folder, file)
-                require(file.endswith(suffix), f"{file!r} is no {suffix} file")
         except KroghError as problem:
             raise _Damaged(f"the figure {picture.name!r}: {problem}") from None
     return picture

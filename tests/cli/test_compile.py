@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import subprocess
 import sys
 import time
@@ -11,6 +13,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from peak_memory import forget_peak, peak_kilobytes
 
 from krogh.cli import networks
 from krogh.cli.circuits import layer_rows
@@ -210,7 +213,24 @@ def test_what_is_too_large_is_bounded_from_below_only(krogh, tmp_path, monkeypat
     monkeypatch.setattr("krogh.networks.circuits.MOST_WRITTEN", 100)  # as if it had millions of gates
     save_circuit(multiplier(8), tmp_path / "mul8.aig")
     code, out, _ = krogh("compile", "circuit", "mul8.aig", "--margin")
-    assert code == 0 and "too large to be attacked in 10 s (ask for it by --seconds or --restarts)" in out
+    assert code == 0 and "not attacked in 10 s (some " in out and "s would do: --seconds " in out
+
+
+def test_what_would_not_fit_as_full_matrices_is_not_attacked_however_long(krogh, tmp_path, monkeypatch):
+    monkeypatch.setattr("krogh.networks.circuits.MOST_WRITTEN", 100)
+    monkeypatch.setattr(report, "LARGEST", 1000)
+    save_circuit(multiplier(8), tmp_path / "mul8.aig")
+    code, out, _ = krogh("compile", "circuit", "mul8.aig", "--margin")
+    assert code == 0 and "too large to be attacked (as full matrices, at most 1,000 parameters are)" in out
+
+
+@pytest.mark.slow
+def test_a_machine_is_attacked_in_the_time_that_is_said_to_do(krogh):
+    code, out, _ = krogh("compile", "machine", "parity", "--margin", "--seconds", 2)
+    said = re.search(r"--seconds (\d+)", out)
+    assert code == 0 and said, out
+    found = answer(krogh, "compile", "machine", "parity", "--margin", "--seconds", said[1])["margin"]
+    assert 0 < found["lower"] < found["upper"] < 0.1
 
 
 # --- machines -----------------------------------------------------------------------------------------------
@@ -279,7 +299,7 @@ def test_the_margin_of_a_machine_is_bounded_on_a_word_of_each_kind(krogh, monkey
         return type("Attack", (), {"radius": 0.5 + y})
 
     monkeypatch.setattr(report, "attack", attack)
-    margin = answer(krogh, "compile", "machine", "parity", "--steps", 6, "--margin", "--seconds", 90)["margin"]
+    margin = answer(krogh, "compile", "machine", "parity", "--steps", 6, "--margin", "--seconds", 20)["margin"]
     assert 0 < margin["lower"] < 0.01 and margin["upper"] == 0.5
     assert [one["input"] for one in margin["attacked"]] == ["'10110'", "''"]
     assert tried == [(1, Effort(2, 0, 0)), (0, Effort(2, 0, 0))]
@@ -410,6 +430,16 @@ def test_trace_a_hundred_steps_of_a_wide_tape(krogh):
     lines = out.splitlines()
     assert code == 0 and len(lines) == 2 + 108 + 3 and "halts on '' after 107 steps" in lines[-2]
     assert max(map(len, lines[:-3])) < 80 and all(line.count("[") == 1 for line in lines[2:110])
+
+
+def test_a_trace_ends_where_the_machine_halts_however_many_steps_are_allowed(krogh):
+    """The network is that of all steps; of the run no more is made than what is shown."""
+    few = answer(krogh, "trace", "machine", "palindrome", "01", "--steps", 10)
+    forget_peak()
+    before = peak_kilobytes()
+    many = answer(krogh, "trace", "machine", "palindrome", "01", "--steps", 10**7)
+    assert many["rows"] == few["rows"] and many["layers"] > few["layers"] and many["steps"] == 10**7
+    assert peak_kilobytes() - before < 200_000
 
 
 def test_trace_as_json(krogh):
@@ -572,13 +602,16 @@ def test_bad_input_gets_one_clear_error_and_nothing_is_written(krogh, tmp_path, 
         (("nobody", "01"), "unknown machine 'nobody'"),
         (("parity", "01", "--window", 0), "window must be an integer at least 1; got window=0"),
         (("parity", "01", "--steps", 0), "steps must be an integer at least 1; got steps=0"),
+        (("palindrome", "01", "--steps", 10**9), "positions of at most 26 bits are kept exactly"),
+        (("runs.yaml", "", "--steps", 10**6), "'runs' on '' has 100,001 steps to show; at most 100,000 are allowed"),
         (
             ("counter", "#00000000000", "--soft"),
             "does not halt on '#00000000000' within 1000 steps; say how many to show",
         ),
     ],
 )
-def test_traces_that_cannot_be_shown(krogh, arguments, expected):
+def test_traces_that_cannot_be_shown(krogh, tmp_path, arguments, expected):
+    (tmp_path / "runs.yaml").write_text("blank: _\nstart state: go\ntable:\n  go: {_: R}\n")
     code, out, err = krogh("trace", "machine", *arguments)
     assert code == 2 and out == "" and expected in err and err.count("\n") == 1
 
@@ -607,9 +640,10 @@ def test_how_thorough_an_attack_is():
         return report.affordable_effort(Work(layers, entries, passes), **asked)
 
     assert effort(50) == effort(5, 10) == Effort(12, 60, 12)
-    assert effort(100_000) == Effort(3, 6, 0) and effort(400_000, 3) == Effort(2, 0, 0)
-    assert effort(400_000, 9) is None and effort(400_000, 9, seconds=40) == Effort(2, 0, 0)
-    assert effort(10**7) is None and effort(50, layers=11) is None, "compiling would take all of the time"
+    assert effort(400_000) == Effort(3, 6, 0) and effort(400_000, 12) == Effort(2, 0, 0)
+    assert effort(400_000, 12, decisions=2) is None and effort(400_000, 24, decisions=2, seconds=40) == Effort(2, 0, 0)
+    assert effort(10**7) is None and effort(50, layers=17) is None, "compiling would take all of the time"
+    assert report.seconds_needed(Work(3, 10**8, 1), 1) == math.inf
     assert effort(10**7, restarts=4) == Effort(4, 60, 12)
     assert effort(50, refinements=0, layers=999) == Effort(12, 0, 0)
     with pytest.raises(

@@ -237,7 +237,7 @@ def test_claims_of_the_overview():
         ({"language": "0101"}, "length generalisation needs an infinite language; '0101' is finite"),
         ({"language": "tomita-8"}, "unknown language 'tomita-8'; did you mean"),
         ({"language": "no/such.yaml"}, "no/such.yaml"),
-        ({"language": "no/such.txt"}, "cannot read a list of languages from 'no/such.txt'"),
+        ({"language": "no/such.txt"}, "no file 'no/such.txt' with a list of languages"),
         ({"language": "(0|1)*"}, "lies outside the language"),
         ({"language": "(0{30})*", "longest": 20}, "no word of the language"),
         ({"architectures": ("grue",)}, "unknown architecture 'grue'; did you mean 'gru'"),

@@ -152,6 +152,17 @@ def test_what_is_no_chain_says_what_it_is(tmp_path, monkeypatch):
     for bad in ("net.pt", "not a name.safetensors"):
         with pytest.raises(KroghError, match=r"written to NAME.safetensors beside NAME.py"):
             write_torch(compiled, tmp_path / bad)
+    for bad in ("class", "torch", "safetensors", "json"):
+        with pytest.raises(KroghError, match=r"written to NAME.safetensors|in the place of the module"):
+            write_torch(compiled, tmp_path / f"{bad}.safetensors")
+    mine = tmp_path / "train.py"
+    mine.write_text("print('my training script')")
+    with pytest.raises(KroghError, match=r"train\.py is there, and was not written by krogh"):
+        write_torch(compiled, tmp_path / "train.safetensors")
+    assert [path.name for path in tmp_path.iterdir()] == ["train.py"] and "my training" in mine.read_text()
+    write_torch(compiled, tmp_path / "net.safetensors")
+    write_torch(compile_machine(load_machine("parity"), 4), tmp_path / "net.safetensors")  # over one of krogh's own
+    write_torch(compile_automaton(from_regex("(ab)*")), tmp_path / "net.safetensors")
     monkeypatch.setattr("krogh.networks.torch_export.MOST_ENTRIES", 10)
     with pytest.raises(KroghError, match="weights as full matrices; at most 10"):
         state_dict(compiled)

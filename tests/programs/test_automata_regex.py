@@ -232,5 +232,13 @@ def test_a_range_is_as_wide_as_its_alphabet():
     assert wide.accepts("\u0000a\u03ff") and wide.accepts("b") and not wide.accepts("a")
 
 
+def test_ranges_that_overlap_count_once():
+    """2,050 symbols, and 4,096, though the ranges list more in all."""
+    assert len(from_regex("[\\u0100-\\u0900]|[\\u0100-\\u0901]").alphabet) == 2_050
+    assert len(from_regex("[\\u0000-\\u0fff]|[\\u0000-\\u0ffe]").alphabet) == 4_096
+    with pytest.raises(KroghError, match="has 4,097 symbols in its alphabet; at most 4,096"):
+        from_regex("[\\u0000-\\u0fff]|[\\u0800-\\u1000]")
+
+
 def test_nothing_repeated_without_end_is_nothing():
     assert from_regex("(){999999999}(a{0}|){999999999,}", "a").accepts("")

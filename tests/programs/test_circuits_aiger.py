@@ -67,6 +67,11 @@ def test_variables_may_have_any_numbers_and_gates_any_order():
     assert truth_table(far).tolist() == [[True], [False]]
 
 
+def test_a_long_symbol_is_refused_in_words():
+    with pytest.raises(KroghError, match="a name may have 4,096 characters; got 5,000"):
+        parse_aag("aag 1 1 0 1 0\n2\n2\ni0 " + 5000 * "a" + "\n", "f")
+
+
 def test_symbols_may_be_missing_in_part_repeated_and_of_any_letters():
     text = "aag 2 2 0 2 0\n2\n4\n2\n4\ni1 a name [3]\no0 ü\no1 ü\nc\ni0 this is a comment\n"
     circuit = parse_aag(text)

@@ -7,6 +7,7 @@ import random
 
 import numpy as np
 import pytest
+from peak_memory import forget_peak, peak_kilobytes
 
 from krogh.errors import KroghError
 from krogh.networks.circuits import compile_circuit
@@ -198,6 +199,46 @@ def test_blif_that_is_none(text, place, message):
     with pytest.raises(KroghError) as error:
         parse_blif(text, "f.blif")
     assert str(error.value).startswith(f"f.blif{', ' if place else ''}{place}: ") and message in str(error.value)
+
+
+def test_names_that_are_made_up_are_free():
+    """An output that is listed twice, and what a latch holds next, beside outputs of just those names."""
+    twice = parse_blif(".inputs a b\n.outputs y y_2 y\n.names a b y\n11 1\n.names a y_2\n1 1\n.end\n")
+    assert twice.output_names == ("y", "y_2", "y_2'") and len(twice.outputs) == 3
+    text = ".inputs a\n.outputs q' q\n.latch n q 0\n.names a q n\n11 1\n.names a q'\n1 1\n.end\n"
+    assert parse_blif(text, steps=2).output_names == ("q'@0", "q@0", "q'@1", "q@1")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.blif", ".model m\n.inputs {names}\n.outputs i0\n.end\n"),
+        ("a.blif", ".model m\n.inputs a\n.outputs {names}\n.end\n"),
+        ("a.blif", ".model m\n.inputs a\n.outputs y\n.names {names}\n"),
+        ("a.blif", ".model m\n.inputs a\n.outputs y\n.names a y\n{rows}.end\n"),
+        ("a.circuit", "inputs {names}\noutputs i0\n"),
+        ("a.circuit", "{lines}outputs i0\n"),
+        ("a.circuit", "inputs a\noutputs {names}\n"),
+    ],
+    ids=["inputs", "outputs", "reads", "rows", "text inputs", "text lines of inputs", "text outputs"],
+)
+def test_what_a_circuit_lists_is_bounded_while_it_is_read(tmp_path, monkeypatch, name, text):
+    """The memory is that of the text and of what is allowed, not of what is listed."""
+    for what in ("inputs", "outputs", "gates"):
+        monkeypatch.setitem(CIRCUIT, what, CIRCUIT[what]._replace(most=1000))
+    monkeypatch.setattr("krogh.programs.circuits.blif.MOST_WORDS", 3001)
+    monkeypatch.setattr("krogh.programs.circuits.files.MOST_WORDS", 3001)
+    count = 1_000_000
+    names = " ".join(f"i{place}" for place in range(count)) if "{names}" in text else ""
+    lines = "".join(f"inputs i{place}\n" for place in range(count)) if "{lines}" in text else ""
+    file = tmp_path / name
+    file.write_text(text.format(names=names, lines=lines, rows="1 1\n" * count if "{rows}" in text else ""))
+    del names, lines
+    forget_peak()
+    before = peak_kilobytes()
+    with pytest.raises(KroghError, match=r"at most 1,000 are allowed|may have 3,001 words"):
+        circuits.load_circuit(file)
+    assert peak_kilobytes() - before < 100_000
 
 
 def test_steps_are_asked_for_and_refused(tmp_path, monkeypatch):

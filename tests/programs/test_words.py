@@ -98,11 +98,14 @@ def test_a_list_of_languages_names_its_lines(tmp_path):
     path.write_text("parity\n(0\n")
     with pytest.raises(KroghError, match=r"mine.txt, line 2: .*column 1"):
         find_languages(str(path))
+    path.write_bytes(b"tomita-3\n# caf\xe9\n")
+    with pytest.raises(KroghError, match="is no text in UTF-8: byte 14 cannot be read"):
+        find_languages(str(path))
     path.write_text("parity\nparity\n")
     with pytest.raises(KroghError, match="twice"):
         find_languages(str(path))
     path.write_text("\n")
     with pytest.raises(KroghError, match="no language"):
         find_languages(str(path))
-    with pytest.raises(KroghError, match="cannot read"):
+    with pytest.raises(KroghError, match=r"no file .* with a list of languages"):
         find_languages(str(tmp_path / "missing.txt"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,11 +18,13 @@ from krogh.networks.machines.checks import TraceRow, side_by_side
 from krogh.networks.machines.compiled import CompiledMachine, compile_machine
 from krogh.networks.machines.layout import binary
 from krogh.programs.automata.automaton import Automaton
+from krogh.programs.budgets import Budget
 from krogh.programs.machines.machine import Machine
 from krogh.programs.machines.running import Trace, trace
 
 MOST_TRACED_STEPS = 1_000
 """Steps within which a machine must halt unless a number is given."""
+ROWS = Budget("a trace", "steps to show", 100_000)
 DIFFERENT = "  different"
 
 
@@ -38,17 +39,22 @@ def present_trace(
 ) -> int:
     """Show a run of the machine and of its network; 1 where they differ."""
     word = machine.default_input or "" if word is None else word
-    run = _until_it_halts(machine, word) if steps is None else trace(machine, word, steps)
-    shown = run.steps if run.halted_at is None else run.halted_at
+    run = None
+    if steps is None:
+        run = _until_it_halts(machine, word)
+        steps = max(run.steps, 1)
+    network = compile_machine(machine, steps, input_length=len(machine.encode(word)), **options)
+    run = trace(machine, word, min(steps, ROWS.most + 1), beyond=False) if run is None else run
+    shown = run.steps
+    ROWS.check(shown, f"the trace of {machine.name!r} on {word!r}", "say fewer by --steps; krogh compile checks more")
     if svg is not None:
         require_drawable(svg, shown)
     with working(f"running {machine.name}"):
-        network = compile_machine(machine, run.steps, input_length=len(run.word), **options)
         rows = side_by_side(network, run, window=window)
     different = sum(not row.equal for row in rows)
     tape = machine.decode(run.tape_at(shown).content())
     if run.halted_at is None:
-        ended = f"does not halt on {word!r} within {_counted(run.steps)}"
+        ended = f"does not halt on {word!r} within {_counted(steps)}"
     else:
         what = "halts on" if run.label is None else RESULTS[run.label]
         ended = f"{what} {word!r} after {_counted(run.halted_at)}"
@@ -59,7 +65,7 @@ def present_trace(
         answer = {
             "machine": machine.name,
             "input": word,
-            "steps": run.steps,
+            "steps": steps,
             "halted_at": run.halted_at,
             "label": run.label,
             "tape": tape,
@@ -79,15 +85,14 @@ def present_trace(
 
 
 def _until_it_halts(machine: Machine, word: str) -> Trace:
-    """The run up to the step in which the machine halts, and one step at least."""
-    run = trace(machine, word, MOST_TRACED_STEPS)
+    """The run up to the step in which the machine halts."""
+    run = trace(machine, word, MOST_TRACED_STEPS, beyond=False)
     if run.halted_at is None:
         raise KroghError(
             f"{machine.name!r} does not halt on {word!r} within {MOST_TRACED_STEPS} steps; "
             "say how many to show (--steps)"
         )
-    times = slice(max(run.halted_at, 1) + 1)
-    return dataclasses.replace(run, state=run.state[times], symbol=run.symbol[times], cell=run.cell[times])
+    return run
 
 
 def table(rows: list[TraceRow]) -> list[str]:

@@ -16,6 +16,8 @@ the module that was asked for is run. Attention that counts is refused by name.
 from __future__ import annotations
 
 import itertools
+import keyword
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +38,8 @@ from krogh.networks.weight_files import require_writable
 Array = NDArray[np.float64]
 MOST_ENTRIES = 1 << 27
 """Numbers in dense weights: 1 GiB."""
+OURS = "`load()` is a torch.nn."
+"""Every module that is written here says so."""
 NO_CHAINS = {"counting": "attention over a word, and only what follows it is a chain of layers"}
 """Why other networks are none, by kind."""
 ATTENTION = {
@@ -112,12 +116,23 @@ def write_torch(network: Any, path: str | Path) -> tuple[Path, Path]:
 
 def require_torch_file(path: Path) -> None:
     """Refuse, before anything is computed, a name that cannot be written."""
-    good = path.suffix == ".safetensors" and path.stem.isidentifier()
-    hint = str(path.with_name("network.safetensors"))
-    require(
-        good, f"weights for PyTorch are written to NAME.safetensors beside NAME.py; got {str(path)!r} (try {hint!r})"
-    )
+    name, module = path.stem, path.with_suffix(".py")
+    good = path.suffix == ".safetensors" and name.isidentifier() and not keyword.iskeyword(name)
+    hint = f"(try {str(path.with_name('network.safetensors'))!r})"
+    require(good, f"weights for PyTorch are written to NAME.safetensors beside NAME.py; got {str(path)!r} {hint}")
+    taken = name in sys.stdlib_module_names or name in ("torch", "safetensors", "numpy")
+    require(not taken, f"{module} would stand in the place of the module {name!r} for whoever imports that {hint}")
+    require(not module.exists() or _is_ours(module), f"{module} is there, and was not written by krogh {hint}")
     require_writable(path)
+
+
+def _is_ours(module: Path) -> bool:
+    """Whether a file is a module as `module_text` makes them."""
+    try:
+        with module.open(encoding="utf-8") as file:
+            return OURS in file.read(1 << 16)
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def module_text(network: Any, file: str) -> str:

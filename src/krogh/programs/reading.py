@@ -7,7 +7,7 @@ and `0110` are symbols and not numbers), every key and value knows its place, an
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -176,6 +176,17 @@ def read_text(path: Path, what: str, budget: budgets.Budget | None = None) -> st
         raise KroghError(f"{str(path)!r} is no text in UTF-8: byte {error.start} cannot be read") from None
     except OSError as error:
         raise KroghError(f"{str(path)!r} cannot be read: {error.strerror}") from None
+
+
+def numbered(text: str) -> Iterator[tuple[int, str]]:
+    """Lines from 1; never a list of them all, which for short lines takes twenty times the text."""
+    begin, number = 1 if text.startswith("\ufeff") else 0, 0
+    while begin <= len(text):
+        end = text.find("\n", begin)
+        end = len(text) if end < 0 else end
+        number += 1
+        yield number, text[begin:end]
+        begin = end + 1
 
 
 def no_such(says: str, name: str, allowed: Sequence[str]) -> str:

@@ -39,8 +39,8 @@ ROUNDING = 1e-9
 """What rounding in float64 may leave of 0, 1 and the output where soft attention leaks; vectors looked up are exact."""
 MOST_ENTRIES = 1 << 19
 """Entries of the hidden vectors that are followed at once: 4 MB, which a processor's cache holds."""
-MOST_WORK = 10**10
-"""Weights times steps of a check, about two minutes."""
+MOST_WORK = 15 * 10**9
+"""Weights times steps of a check: some twenty seconds on a free core."""
 MOST_FOLLOWED = 1 << 15
 """Steps that a network which is wrong is followed one by one; of longer runs the first difference is told."""
 MOST_LISTED = 200

@@ -127,7 +127,6 @@ class _Parser:
     def __init__(self, pattern: str, alphabet: tuple[str, ...] | None):
         self.pattern, self.alphabet, self.at, self.depth = pattern, alphabet, 0, 0
         self.ranges: dict[tuple[int, int], frozenset[str]] = {}
-        self.mentioned = 0
 
     def whole(self) -> Node:
         if self.pattern.startswith("^"):
@@ -320,9 +319,9 @@ class _Parser:
         """The characters of a range; one set for all places that have it."""
         if (least, most) not in self.ranges:
             if self.alphabet is None:
-                self.mentioned += most + 1 - least
                 who = f"regular expression {quoted(self.pattern)}"
-                budgets.SYMBOLS.check(self.mentioned, who, "list fewer, or give the alphabet that words are made of")
+                mentioned = _covered([*self.ranges, (least, most)])
+                budgets.SYMBOLS.check(mentioned, who, "list fewer, or give the alphabet that words are made of")
             symbols = map(chr, range(least, most + 1)) if self.alphabet is None else self.alphabet
             self.ranges[least, most] = frozenset(symbol for symbol in symbols if least <= ord(symbol) <= most)
         return self.ranges[least, most]
@@ -332,6 +331,15 @@ class _Parser:
             return self.escape(in_class=True)
         self.at += 1
         return frozenset(self.pattern[self.at - 1]), False
+
+
+def _covered(ranges: Iterable[tuple[int, int]]) -> int:
+    """How many numbers lie in one of some ranges, both ends among them."""
+    count, end = 0, -1
+    for least, most in sorted(ranges):
+        count += max(0, most - max(least - 1, end))
+        end = max(end, most)
+    return count
 
 
 def from_regex(pattern: str, alphabet: Iterable[str] | None = None, name: str | None = None) -> Automaton:

@@ -31,11 +31,13 @@ import numpy as np
 from jaxtyping import Bool, Float32
 
 from krogh.errors import KroghError, require, require_integer, unknown
+from krogh.programs import budgets
 from krogh.programs.automata.automaton import Automaton
 from krogh.programs.automata.files import load_automaton
 from krogh.programs.automata.languages import minimise
 from krogh.programs.automata.library import LANGUAGES, brackets, known_language
 from krogh.programs.automata.regex import from_regex
+from krogh.programs.reading import read_text
 
 AUTOMATON_FILES = (".yaml", ".yml")
 LIST_FILES = (".txt", ".list")
@@ -138,10 +140,7 @@ def find_languages(text: str, alphabet: Iterable[str] | None = None) -> list[Aut
     path = Path(text.strip())
     if not text.strip().endswith(LIST_FILES):
         return [find_language(text, alphabet)]
-    try:
-        lines = path.read_text().splitlines()
-    except OSError as cause:
-        raise KroghError(f"cannot read a list of languages from {str(path)!r}: {cause.strerror or cause}") from None
+    lines = read_text(path, "a list of languages", budgets.FILE).splitlines()
     found: list[Automaton] = []
     for number, line in enumerate(lines, start=1):
         if line.strip() and not line.startswith("# "):

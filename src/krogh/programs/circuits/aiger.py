@@ -243,7 +243,7 @@ def _symbols(reader: _Reader, header: Header) -> tuple[tuple[str, ...], tuple[st
         if number in given[kind]:
             reader.fail(1, f"{kind}{number} has a name already: {given[kind][number]!r}")
         if len(name) > CIRCUIT["characters in a name"].most:
-            reader.fail(1, f"a name may have {CIRCUIT['characters of a name'].most:,} characters; got {len(name):,}")
+            reader.fail(1, f"a name may have {CIRCUIT['characters in a name'].most:,} characters; got {len(name):,}")
         given[kind][number] = name
     if not header.latches:
         return _all_names(given["i"], header.inputs, "x"), _all_names(given["o"], header.outputs, "y")

@@ -28,8 +28,10 @@ from krogh.errors import KroghError
 from krogh.programs.budgets import CIRCUIT
 from krogh.programs.circuits.circuit import FALSE, TRUE, Circuit, Gate, chain_of, counted, name_of_source
 from krogh.programs.circuits.sequential import Sequential, settled
+from krogh.programs.reading import numbered
 
 WORD = re.compile(r"\S+")
+MOST_WORDS = CIRCUIT["inputs"].most + 1
 REFUSED = {
     ".exdc": "don't-care networks (.exdc) have no place in a circuit, whose outputs are all decided",
     ".subckt": "models within models (.subckt) are not read; flatten the hierarchy first",
@@ -95,6 +97,14 @@ def write_blif(circuit: Circuit) -> str:
     return "\n".join([*lines, ".end"]) + "\n"
 
 
+def free_name(name: str, taken: set[str]) -> str:
+    """A name that nothing else has, and from now on is taken."""
+    while name in taken:
+        name += "'"
+    taken.add(name)
+    return name
+
+
 class _Parser:
     """What a text says so far."""
 
@@ -106,6 +116,7 @@ class _Parser:
         self.latches: list[tuple[Token, Token, int | None]] = []
         self.defined: dict[str, Token] = {}
         self.ended = False
+        self.words, self.literals = 0, 0  # of all tables
 
     def fail(self, token: Token, message: str) -> NoReturn:
         raise KroghError(f"{self.source}, line {token.line}, column {token.column}: {message}")
@@ -113,7 +124,7 @@ class _Parser:
     def lines(self, text: str) -> Iterator[list[Token]]:
         """Lines with their continuations, as words; those without any are left out."""
         tokens: list[Token] = []
-        for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
+        for number, line in numbered(text):
             content = line.partition("#")[0].rstrip()
             continued = content.endswith("\\")
             for match in WORD.finditer(content[:-1] if continued else content):
@@ -122,6 +133,8 @@ class _Parser:
                     most = CIRCUIT["characters in a name"].most
                     self.fail(token, f"a word may have {most:,} characters; got {len(token.word):,}")
                 tokens.append(token)
+                if len(tokens) > MOST_WORDS:
+                    self.fail(token, f"a line may have {MOST_WORDS:,} words")
             if tokens and not continued:
                 yield tokens
                 tokens = []
@@ -165,14 +178,14 @@ class _Parser:
         self.defined[token.word] = token
 
     def read_inputs(self, tokens: list[Token]) -> None:
+        CIRCUIT["inputs"].check(len(self.inputs) + len(tokens) - 1, self.source)
         for token in tokens[1:]:
             self.define(token)
         self.inputs += tokens[1:]
-        CIRCUIT["inputs"].check(len(self.inputs), self.source)
 
     def read_outputs(self, tokens: list[Token]) -> None:
+        CIRCUIT["outputs"].check(len(self.outputs) + len(tokens) - 1, self.source)
         self.outputs += tokens[1:]
-        CIRCUIT["outputs"].check(len(self.outputs), self.source)
 
     def read_latch(self, tokens: list[Token]) -> None:
         words = tokens[1:]
@@ -192,6 +205,8 @@ class _Parser:
             self.fail(tokens[0], ".names lists the signals that are read, and then the one that is defined")
         *reads, target = tokens[1:]
         self.define(target)
+        self.words += len(tokens)
+        CIRCUIT["gates"].check(self.words, self.source)
         self.tables.append(Table(reads, target, [], []))
         return self.tables[-1]
 
@@ -207,6 +222,8 @@ class _Parser:
             self.fail(value, f"a row ends with 0 or 1 (a don't-care output is refused); got {value.word[:40]!r}")
         if table.values and table.values[0] != value.word:
             self.fail(value, f"rows of {table.target.word!r} say where it is 1, or all where it is 0; not both")
+        self.literals += len(cube) - cube.count("-")
+        CIRCUIT["gates"].check(max(self.literals, len(table.rows)), self.source)
         table.rows.append(cube)
         table.values.append(value.word)
 
@@ -219,16 +236,16 @@ class _Parser:
         for token in (*finals, *reads):
             if token.word not in self.defined:
                 self.fail(token, f"the signal {token.word!r} is not defined (by .names, .latch or .inputs)")
-        gates = sum(len(row) - row.count("-") for table in self.tables for row in table.rows)
-        CIRCUIT["gates"].check(gates, self.source)
         sources = [*self.inputs, *(state for _, state, _ in self.latches)]
         build = _Gates([token.word for token in sources])
         for table in self._in_order():
             build.table(table)
-        names: dict[str, None] = {}  # an output that is listed twice has a number the second time
-        for place, token in enumerate(self.outputs):
-            names[token.word if token.word not in names else f"{token.word}_{place}"] = None
-        names |= {f"{state.word}'": None for _, state, _ in self.latches}
+        names, taken = list[str](), {token.word for token in self.outputs}
+        seen: set[str] = set()
+        for place, token in enumerate(self.outputs):  # one that is listed twice has a number the second time
+            names.append(token.word if token.word not in seen else free_name(f"{token.word}_{place}", taken))
+            seen.add(token.word)
+        names += [free_name(f"{state.word}'", taken) for _, state, _ in self.latches]
         found = Circuit(
             self.name or name_of_source(self.source),
             len(sources),

@@ -46,7 +46,7 @@ from krogh.programs.circuits.circuit import (
     topological_order,
 )
 from krogh.programs.circuits.sequential import settled
-from krogh.programs.reading import read_text
+from krogh.programs.reading import numbered, read_text
 
 CONSTANT = {"FALSE": FALSE, "TRUE": TRUE}
 KEYWORDS = ("circuit", "inputs", "outputs")
@@ -57,6 +57,7 @@ LINE_LENGTH = 100
 AIGER = (".aag", ".aig")
 BLIF = (".blif",)
 TEXT = (".circuit", ".ckt", ".txt")
+MOST_WORDS = 3 * CIRCUIT["outputs"].most + 1
 MOST_COMPARED = 2000
 """Among more names than this the nearest one is not looked for."""
 
@@ -100,7 +101,7 @@ def parse_circuit(text: str, source: str = "<text>", dangling: str = "refuse") -
     Gates that no output depends on are refused, or dropped or kept as `dangling` says.
     """
     parser = _Parser(source)
-    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
+    for number, line in numbered(text):
         tokens = parser.tokens(number, line)
         if tokens:
             parser.read(tokens)
@@ -185,6 +186,8 @@ class _Parser:
                     self.fail(number, column, "a name must not be empty")
             if kind != "comment":
                 found.append(_Token(word, kind == "quoted", number, column))
+                if len(found) > MOST_WORDS:
+                    self.fail(number, column, f"a line may have {MOST_WORDS:,} words")
         return found
 
     def read(self, tokens: list[_Token]) -> None:
@@ -221,6 +224,7 @@ class _Parser:
         self.places[token.word] = token
 
     def read_inputs(self, tokens: list[_Token]) -> None:
+        CIRCUIT["inputs"].check(len(self.inputs) + len(tokens) - 1, self.source)
         for token in tokens[1:]:
             self.define(token)
             self.inputs.append(token)
@@ -237,6 +241,7 @@ class _Parser:
             self.output_names.add(token.word)
             self.outputs.append((token.word, tokens[place + 2] if named else token))
             place += 3 if named else 1
+        CIRCUIT["outputs"].check(len(self.outputs), self.source)
 
     def read_gate(self, tokens: list[_Token]) -> None:
         target, _, *rest = tokens
@@ -255,6 +260,7 @@ class _Parser:
             at = arguments[kind.arity] if len(arguments) > kind.arity else rest[0]
             signals = "1 signal" if kind.arity == 1 else f"{kind.arity} signals"
             self.fail_at(at, f"{kind.name} reads {signals}; gate {target.word!r} has {len(arguments)}")
+        CIRCUIT["gates"].check(len(self.gates) + 1, self.source)
         self.gates.append(_Definition(target, kind, arguments))
 
     def node(self, token: _Token, nodes: dict[str, int]) -> int:
@@ -270,9 +276,6 @@ class _Parser:
         if not self.outputs:
             raise KroghError(f"{self.source}: no outputs; add a line such as 'outputs {self._some_signal()}'")
         m = len(self.inputs)
-        counts = {"inputs": m, "outputs": len(self.outputs), "gates": len(self.gates)}
-        for kind, count in counts.items():
-            CIRCUIT[kind].check(count, self.source)
         nodes = {token.word: place for place, token in enumerate(self.inputs)}
         nodes |= {gate.target.word: m + place for place, gate in enumerate(self.gates)}
         parents = []

@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
@@ -165,21 +165,19 @@ class Configuration:
         return states, symbols, cells
 
 
-def trace(machine: Machine, word: Word, steps: int) -> Trace:
-    """Every step of a run of `steps` steps."""
+def trace(machine: Machine, word: Word, steps: int, *, beyond: bool = True) -> Trace:
+    """Every step of a run of `steps` steps; of one that halts earlier, without what is `beyond` only up to there."""
     require_integer("steps", steps, 0)
     at = Configuration(machine, word)
-    state, symbol, cell = (np.empty(steps + 1, np.int32) for _ in range(3))
-    state[0], symbol[0], cell[0] = machine.start, at.tape.get(1, 0), 1
+    parts: list[Sequence[Any]] = [([machine.start], [at.tape.get(1, 0)], [1])]
     while at.time < steps and not at.halted:  # lists of all steps would take five times the memory
-        begun = at.time + 1
-        part = at.advance(min(CHUNK, steps - at.time))
-        for array, taken in zip((state, symbol, cell), part, strict=True):
-            array[begun : at.time + 1] = taken
-    rest = slice(at.time + 1, None)
-    state[rest] = machine.next_state[at.state, at.tape.get(at.cell, 0)]
-    cell[rest] = np.arange(at.cell + 1, at.cell + 1 + steps - at.time)
-    symbol[rest] = [at.tape.get(place, 0) for place in range(at.cell + 1, at.cell + 1 + steps - at.time)]
+        taken = at.advance(min(CHUNK, steps - at.time))
+        parts.append([np.array(each, np.int32) for each in taken])
+    if beyond and at.time < steps:
+        cells = np.arange(at.cell + 1, at.cell + 1 + steps - at.time)
+        symbols = [at.tape.get(place, 0) for place in cells.tolist()]
+        parts.append((np.full(len(cells), machine.next_state[at.state, at.tape.get(at.cell, 0)]), symbols, cells))
+    state, symbol, cell = (np.concatenate(each).astype(np.int32) for each in zip(*parts, strict=True))
     return Trace(machine, at.word, state, symbol, cell, at.time if at.halted else None)
 
 

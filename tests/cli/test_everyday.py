@@ -361,6 +361,13 @@ def test_a_study_too_large_for_this_machine_has_its_own_exit_code_and_leaves_not
     assert code == 2 and "batch_size=100000000000" in err and err.count("\n") == 1 and not list(tmp_path.iterdir())
 
 
+def test_devices_are_not_chosen_for_a_cluster(call, tmp_path, monkeypatch):
+    monkeypatch.setenv("KROGH_DEVICES", "")
+    code, out, err = call("run", "parity/histogram", "--scale", "smoke", "--devices", "0", "--executor", "ray")
+    assert code == 2 and out == "" and "--devices 0 chooses among the devices of this machine" in err
+    assert "CUDA_VISIBLE_DEVICES" in err and err.count("\n") == 1 and not list(tmp_path.iterdir())
+
+
 def test_a_device_that_is_not_here_is_refused_with_those_that_are(call, tmp_path, monkeypatch):
     monkeypatch.setenv("KROGH_DEVICES", "")
     code, out, err = call("run", "parity/histogram", "--scale", "smoke", "--devices", "99")

@@ -6,6 +6,7 @@ import os
 import pickle
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -19,7 +20,7 @@ from clusters import EXPERIMENT, Majority, learners, seed_given, train
 
 import krogh
 from krogh.engine import Inherited, Weights, family, run_cohorts, sending
-from krogh.engine.cluster import RayExecutor
+from krogh.engine.cluster import RayExecutor, _require_answer
 from krogh.engine.lane import Waiting
 from krogh.engine.shares import CPU, GPU, LEAST_SECONDS, MOST_SECONDS, CohortWork, next_share
 from krogh.errors import KroghError
@@ -288,7 +289,7 @@ SCRIPT = """
 import time
 import numpy as np
 import krogh
-from krogh.engine.cluster import RayExecutor
+from krogh.engine.cluster import RayExecutor, _require_answer
 from krogh.models.base import Learner
 from krogh.values import data
 
@@ -329,6 +330,17 @@ def test_a_script_sends_its_own_classes_but_no_worker_starts_it_again(tmp_path, 
         assert done.stdout.strip() == "6", done.stderr
     else:
         assert "put what starts training under if __name__" in done.stderr
+
+
+def test_what_listens_and_is_no_head_is_refused(monkeypatch):
+    """The dashboard's port, say, or one that another program has now."""
+    monkeypatch.setattr("krogh.engine.cluster.HEAD_SECONDS", 3.0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        begun = time.monotonic()
+        with pytest.raises(KroghError, match=f"something listens at {address}, but no Ray head answers there"):
+            _require_answer(address)
+    assert time.monotonic() - begun < 30
 
 
 @pytest.mark.slow

@@ -146,7 +146,7 @@ def plan(
     set_: Annotated[tuple[str, ...], Parameter(name="--set", negative="")] = (),
     plugin: Plugin = (),
     weights: Flag = False,
-    like: Path | None = None,
+    like: Place | None = None,
     seconds: float = 20.0,
     devices: str = "",
     json: Flag = False,
@@ -161,7 +161,7 @@ def plan(
         set_: change a setting, as key=value; may be repeated.
         plugin: a Python file that defines things of your own; may be repeated.
         weights: count weights that would be kept.
-        like: a folder with a finished study of the experiment, whose trials say how many steps they take.
+        like: a folder with a finished study of the experiment, whose trials say how many steps they take; or its URL.
         seconds: how long to measure, about, for each experiment.
         devices: numbers of the devices that would train, such as 0,2; all unless given.
         json: print JSON.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 from krogh import registry
@@ -17,6 +16,7 @@ from krogh.errors import unknown
 from krogh.lab.display import Display
 from krogh.lab.experiment import SCALES
 from krogh.lab.planning import Between, CostPlan, plan_costs
+from krogh.lab.remote import TRAINING, bring, named
 from krogh.numbers import json_number
 
 
@@ -26,7 +26,7 @@ def plan_experiments(
     changes: tuple[str, ...],
     *,
     weights: bool,
-    like: Path | None,
+    like: str | None,
     seconds: float,
     as_json: bool,
 ) -> int:
@@ -35,6 +35,7 @@ def plan_experiments(
     if scale not in SCALES:
         raise unknown("scale", scale, SCALES)
     settings, console = parse_settings(changes), console_for(stderr=True)
+    likened = None if like is None else bring(like, without=TRAINING)
     plans = []
     for name in chosen:
         with Display(console, f"plan {name}") as display:
@@ -43,9 +44,11 @@ def plan_experiments(
                 display.tell(done, total, "pilots")
 
             experiment = registry.EXPERIMENTS[name]()
-            plans.append(
-                plan_costs(experiment, scale, changes=settings, weights=weights, like=like, seconds=seconds, show=show)
-            )
+            with named(like or ""):
+                found = plan_costs(
+                    experiment, scale, changes=settings, weights=weights, like=likened, seconds=seconds, show=show
+                )
+            plans.append(found)
         if not as_json:
             print("\n".join(in_words(plans[-1])))
         release()

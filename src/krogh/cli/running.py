@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import os
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from krogh.cli.printing import console as console_for
 from krogh.cli.verdicts import answer, print_claims
 from krogh.engine import run_cohorts
 from krogh.engine.compiling import release
+from krogh.engine.devices import CHOICE
 from krogh.engine.executor import Executor
 from krogh.errors import require, unknown
 from krogh.lab import remote
@@ -92,6 +94,9 @@ def trained_by(name: str, address: str | None = None) -> Iterator[Executor]:
         require(address is None, "--address is that of a Ray cluster: say --executor ray as well")
         yield run_cohorts
         return
+    chosen = os.environ.get(CHOICE, "")
+    remedy = "with Ray, say which of a node's GPUs it may use by CUDA_VISIBLE_DEVICES where the node is started"
+    require(not chosen, f"--devices {chosen} chooses among the devices of this machine, for --executor local; {remedy}")
     import jax
 
     from krogh.engine.cluster import RayExecutor

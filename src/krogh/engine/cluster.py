@@ -20,6 +20,8 @@ import logging
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 import warnings
@@ -57,6 +59,8 @@ STRIKES = 3  # workers that die of the same trials before they are given up
 LOOK_SECONDS = 2.0  # between two looks at what the cluster has
 LOST_SECONDS = 30.0  # without an answer, before the cluster is given up; after 60, Ray ends the process
 ANSWER_SECONDS = 5.0
+HEAD_SECONDS = 20.0  # for a head to say that it is well, which takes it two
+SHUTDOWN_SECONDS = 2.0  # for Ray to end; where its processes were ended first, it waits for them
 ENDING_SECONDS = 2.0  # for a look that has begun, when a run ends
 OPENING_SECONDS = 20.0  # between a head's first answer and its first client
 NO_WORKER_SECONDS = 20.0  # without a worker, before that is said
@@ -188,7 +192,9 @@ class RayExecutor:
         self._functions = {}
         if self._own:
             self._own = False
-            ray.shutdown()
+            ending = threading.Thread(target=ray.shutdown, daemon=True)
+            ending.start()
+            ending.join(SHUTDOWN_SECONDS)
 
     def lose(self) -> None:
         """The cluster is gone: do not ask it for anything again, not even at the end of the process."""
@@ -297,6 +303,18 @@ def _require_answer(address: str | None) -> None:
             socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_SECONDS).close()
         except OSError as cause:
             raise KroghError(f"no Ray cluster answers at {address}: {cause.strerror or cause}") from None
+        if address == f"{host}:{port}":
+            _require_head(address)
+
+
+def _require_head(address: str) -> None:
+    """Refuse what listens and is no head: Ray would ask it for minutes, in a call that nothing ends."""
+    health = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
+    try:
+        subprocess.run(health, capture_output=True, timeout=HEAD_SECONDS)  # what else is wrong, joining says
+    except subprocess.TimeoutExpired:
+        ports = "a head has port 6379 unless another was chosen, and ray://HOST:10001 is its door for clients"
+        raise KroghError(f"something listens at {address}, but no Ray head answers there ({ports})") from None
 
 
 def _environment(kind: str) -> dict[str, str]:

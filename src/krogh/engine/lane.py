@@ -164,7 +164,7 @@ class Lane:
     programs: set[Future[Any]] = field(default_factory=set)  # held, so that they are not compiled again
 
     def __post_init__(self) -> None:
-        self._rounds = self._whole_probes(FIRST_VISIT if self.plan.resident else FIRST_ROUNDS)
+        self._rounds = self.whole_probes(FIRST_VISIT if self.plan.resident else FIRST_ROUNDS)
         self._ended_steps = 0
         self._ended = 0
         self._open(self.plan)
@@ -277,6 +277,11 @@ class Lane:
         """Where the trials of all slots stand."""
         return self._states
 
+    @property
+    def rounds(self) -> int:
+        """Rounds of the next chunk."""
+        return self._rounds
+
     def steps(self) -> np.ndarray:
         """Steps so far, over all their runs, of the trials in flight."""
         return (np.asarray(self._states.step) + np.asarray(self._states.earlier))[self._positions >= 0]
@@ -333,9 +338,9 @@ class Lane:
             small = self.device.platform == "gpu" and self.plan.block < TUNED_BLOCK
             least = FEW_ROUNDS if small and elapsed < SHORT_ROUND * self._rounds else 1
             rounds = int(np.clip(CHUNK_SHARE * (typical or longest) / every, least, 10_000))
-        self._rounds = self._whole_probes(rounds)
+        self._rounds = self.whole_probes(rounds)
 
-    def _whole_probes(self, rounds: int) -> int:
+    def whole_probes(self, rounds: int) -> int:
         """At least `rounds` rounds that end with a probe: the program counts rounds from a chunk's beginning."""
         template = self.cohort.template
         per_probe = max(1, template.probe_every // template.training.stopping.check_every)

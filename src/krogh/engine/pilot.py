@@ -22,7 +22,7 @@ from krogh.engine.cohort import Trials
 from krogh.engine.compiling import request_program
 from krogh.engine.executor import HOST, lanes_for
 from krogh.engine.inheriting import without_parents
-from krogh.engine.lane import Lane, Usage, Waiting
+from krogh.engine.lane import Finished, Lane, Usage, Waiting
 from krogh.engine.memory import plan
 from krogh.engine.outside import OutsideLane
 from krogh.engine.start import Inherited
@@ -54,6 +54,7 @@ class _Lane:
     visits: list[tuple[int, int, float]] = field(default_factory=list)  # trial-steps, trials begun, seconds
     ended: list[int] = field(default_factory=list)
     problem: BaseException | None = None
+    pace: float = math.nan  # seconds of a round, once one was trained
 
     def go(self, waiting: Waiting, deadline: float, together: threading.Barrier) -> None:
         try:
@@ -64,12 +65,23 @@ class _Lane:
                 begun = len(self.lane.in_flight) - before
                 if not len(self.lane.in_flight):
                     return
-                finished = self.lane.advance()
+                finished = self._advance(deadline)
                 seconds = time.perf_counter() - started
                 self.visits.append((self.usage.executed_steps - executed, begun, seconds))
                 self.ended += [] if finished is None else finished.steps.tolist()
         except BaseException as cause:
             self.problem = cause
+
+    def _advance(self, deadline: float) -> Finished | None:
+        """The next chunk; on a CPU, where a round may take seconds, one that ends about when the pilot does."""
+        lane, begun = self.lane, time.perf_counter()
+        if isinstance(lane, OutsideLane) or lane.device.platform != "cpu":
+            return lane.advance()
+        left = 1 if math.isnan(self.pace) else int((deadline - begun) / self.pace)
+        rounds = lane.whole_probes(max(1, min(lane.rounds, left)))
+        finished = lane.advance(rounds)
+        self.pace = (time.perf_counter() - begun) / rounds
+        return finished
 
     @property
     def running(self) -> list[int]:

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import polars as pl
 import pytest
-from clusters import EXPERIMENT, Undemanding, free_port, learners, processes, seed_given, train, wait_until
+from clusters import EXPERIMENT, Undemanding, answers, free_port, learners, processes, seed_given, train, wait_until
 from polars.testing import assert_frame_equal
 
 from krogh.engine import cluster as clustering
@@ -177,6 +177,7 @@ def test_a_cluster_seen_from_outside_trains_the_same(tmp_path):
     run = ("run", "mine/slow", "--plugin", plugin, "--scale", "smoke", "--set", "seeds=3", "--out")
     with processes() as started:
         started.head(free_port(), "--ray-client-server-port", door)
+        wait_until(lambda: answers(door), 60)
         driver = started.krogh(*run, tmp_path / "out", "--executor", "ray", "--address", f"ray://localhost:{door}")
         _, err = driver.communicate(timeout=180)
         assert driver.returncode == 0, err

@@ -299,10 +299,17 @@ def _require_answer(address: str | None) -> None:
     """Refuse an address where nobody listens: Ray would try for minutes."""
     host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
     if colon and port.isdigit():
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_SECONDS).close()
-        except OSError as cause:
-            raise KroghError(f"no Ray cluster answers at {address}: {cause.strerror or cause}") from None
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while True:
+            try:
+                socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_SECONDS).close()
+                break
+            except ConnectionRefusedError as cause:  # a head that has just begun opens its ports one after the other
+                if time.monotonic() > deadline:
+                    raise KroghError(f"no Ray cluster answers at {address}: {cause.strerror}") from None
+                time.sleep(0.5)
+            except OSError as cause:
+                raise KroghError(f"no Ray cluster answers at {address}: {cause.strerror or cause}") from None
         if address == f"{host}:{port}":
             _require_head(address)
 

@@ -1,8 +1,9 @@
 """Whether the files of a study are those that it wrote, and whether they are its own.
 
-When a study is concluded, study.json is given the digest of everything else that was written (`digests`); whoever reads
-the study can tell afterwards whether a file was cut short or has another byte (`faults`). A study that somebody else
-wrote may name any file, or lead to one by a link: `own` gives the path of a file only if it lies in the study's folder.
+When a study is concluded, study.json is given the digest of everything else that was written, and of what it says
+itself (`digests`); whoever reads the study can tell afterwards whether a file was cut short or has another byte
+(`faults`). A study that somebody else wrote may name any file, or lead to one by a link: `own` gives the path of a file
+only if it lies in the study's folder.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from krogh.errors import KroghError, require
 
 DIGESTS = "digests"
 """The field of study.json: the digest of each file by its name in the folder."""
+SUMMARY = "study.json"
+DAMAGED = "is damaged: it is not what the study wrote"
 LARGEST_TEXT, LARGEST_DRAWING = 64 << 20, 32 << 20
 """Bytes of a JSON file and of a drawing that are read; what krogh writes is far smaller."""
 FOLDERS = ("cohorts", "weights", "measures", "figures", "costs", ".members")
@@ -93,23 +96,32 @@ def digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
     return {name: digest_of(folder / name) for name in names}
 
 
+def digest_of_summary(summary: Mapping[str, Any]) -> str:
+    """The digest of what study.json says, but for the digests."""
+    text = json.dumps({word: value for word, value in summary.items() if word != DIGESTS}, sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
 def written_files(folder: Path, figures: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What the conclusion of a study leaves beside study.json: its tables, its claims, its figures."""
+    """What a concluded study has beside study.json: its costs, its tables, its claims, its figures."""
+    costs = [f"costs/{path.name}" for path in sorted((folder / "costs").glob("*.json"))]
     tables = [f"measures/{path.name}" for path in sorted((folder / "measures").glob("*.parquet"))]
     drawn = [str(figure[kind]) for figure in figures for kind in ("svg", "pdf", "data")]
-    return [name for name in ("trials.parquet", *tables, "claims.json", *drawn) if (folder / name).is_file()]
+    return [name for name in (*costs, "trials.parquet", *tables, "claims.json", *drawn) if (folder / name).is_file()]
 
 
 def fault(folder: Path, name: str, summary: Mapping[str, Any]) -> str:
     """What is wrong with a file of a study, in words; nothing where it is sound, or where nobody knows what it was."""
     known = summary.get(DIGESTS)
     expected = known.get(name) if isinstance(known, dict) else None
+    if name == SUMMARY:
+        return "" if expected in (None, digest_of_summary(summary)) else DAMAGED
     try:
         path = own(folder, name)
         if not path.is_file():
             return "is not there" if expected else ""
         if expected is not None:
-            return "" if digest_of(path) == expected else "is damaged: it is not what the study wrote"
+            return "" if digest_of(path) == expected else DAMAGED
         return "is damaged: it is cut short" if name.endswith(".parquet") and not _has_both_ends(path) else ""
     except KroghError as problem:
         return str(problem)

@@ -27,6 +27,8 @@ from krogh.lab import members, run_study, training
 from krogh.lab.store import Store
 from krogh.lab.study import judge_study
 from krogh.registry import EXPERIMENTS
+from krogh.report import write_report
+from krogh.report.read import find_studies
 
 PLUGIN = Path(__file__).parents[1] / "plugin"
 
@@ -230,9 +232,33 @@ def test_damaged_costs_are_refused_before_anything_is_trained(tiny, tmp_path, re
     cost.write_bytes(cost.read_bytes()[:20])
     Store(folder / "cohorts").files()[0].unlink()
     left = Store(folder / "cohorts").files()
-    with pytest.raises(KroghError, match="damaged; remove it: what that process cost is then not counted"):
+    with pytest.raises(KroghError, match=r"damaged.* remove it: what that process cost is then not counted"):
         run_study(tiny.Tiny(), "smoke", tmp_path)
     assert Store(folder / "cohorts").files() == left
+
+
+@pytest.mark.parametrize("name", ["study.json", "costs"])
+def test_a_digit_that_changed_in_a_sound_file_is_noticed(name, tiny, tmp_path, reference):
+    shutil.copytree(reference.folder, tmp_path / "tiny" / "parity")
+    folder = tmp_path / "tiny" / "parity"
+    before = json.loads((folder / "study.json").read_text())
+    path = folder / name if name == "study.json" else min((folder / name).iterdir())
+    found = json.loads(path.read_text())
+    number = found["engine"] if name == "study.json" else found
+    number["trained_steps"] += 4000
+    path.write_text(json.dumps(found))
+    (study,) = find_studies(folder)
+    assert study.faults == {str(path.relative_to(folder)): "is damaged: it is not what the study wrote"}
+    with pytest.raises(KroghError, match="is damaged: it is not what the study wrote"):
+        write_report(folder, tmp_path / "page.html")
+    assert "is damaged: it is not what the study wrote" in (tmp_path / "page.html").read_text()
+    if name == "costs":
+        with pytest.raises(KroghError, match="remove it: what that process cost is then not counted"):
+            run_study(tiny.Tiny(), "smoke", tmp_path)
+        return
+    run_study(tiny.Tiny(), "smoke", tmp_path)
+    after = json.loads((folder / "study.json").read_text())
+    assert after["engine"] == before["engine"] and not find_studies(folder)[0].faults
 
 
 # --- another process that may be dead --------------------------------------------------------------------------

@@ -632,7 +632,7 @@ def copy(tiny, reference, tmp_path, monkeypatch):
 def test_a_study_knows_what_it_wrote_and_judging_again_knows_it_too(copy):
     known = json.loads((copy / "study.json").read_text())["digests"]
     written = {str(path.relative_to(copy)) for path in copy.rglob("*") if path.is_file()}
-    assert set(known) == {name for name in written if not name.startswith(("cohorts", "study.json", "costs", "."))}
+    assert set(known) == {name for name in written if not name.startswith(("cohorts", "."))}
     assert judge_study(copy).summary["digests"] == known, "the same tables, the same bytes"
 
 
@@ -652,6 +652,8 @@ def test_running_again_restores_what_was_damaged(tiny, tmp_path):
     known = first.summary["digests"]
     for name in known:
         path = first.folder / name
+        if name == "study.json" or name.startswith("costs/"):
+            continue  # refused, or noticed: test_faults.py
         path.write_bytes(path.read_bytes()[:-3])
     again = run_study(tiny.Tiny(), "smoke", tmp_path)
     assert again.summary["digests"].keys() == known.keys()

@@ -15,6 +15,7 @@ from krogh.errors import KroghError, require
 from krogh.files import write_json
 
 FOLDER = "costs"
+DAMAGED = "remove it: what that process cost is then not counted"
 
 
 @dataclass
@@ -90,4 +91,4 @@ def _content(path: Path) -> dict[str, Any]:
 
 
 def _damaged(path: Path) -> str:
-    return f"{path} is damaged; remove it: what that process cost is then not counted"
+    return f"{path} is damaged; {DAMAGED}"

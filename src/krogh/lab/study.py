@@ -45,6 +45,8 @@ from krogh.files import STUDY_SCHEMA, faults_named, replacing, write_json
 from krogh.integrity import (
     DIGESTS,
     FOLDERS,
+    SUMMARY,
+    digest_of_summary,
     digests,
     fault,
     read_object,
@@ -56,6 +58,7 @@ from krogh.lab import figures
 from krogh.lab.alternative import alternative_text
 from krogh.lab.charts import Figure
 from krogh.lab.claims import Claim, read_claims
+from krogh.lab.costs import DAMAGED as DAMAGED_COSTS
 from krogh.lab.costs import Costs, carry_over, cost_files, total_costs, trained_at, write_costs
 from krogh.lab.experiment import TRIALS, Experiment, Tables
 from krogh.lab.members import Member, joined
@@ -73,7 +76,7 @@ AT_ONCE = 256  # tables of cohorts that are put together in one go
 WHERE = ("device", "versions")
 REUSE, RETRAIN = "reuse", "retrain"
 """What to do with trials whose source has changed since."""
-FILES = ("study.json", "trials.parquet", "claims.json")
+FILES = (SUMMARY, "trials.parquet", "claims.json")
 """Of a study, beside its folders."""
 RUN = "run"
 """The kind of a study that is no experiment's: trials that were given to `krogh.run`."""
@@ -362,6 +365,8 @@ def _earlier_study(folder: Path, asked: dict[str, Any], weights: bool) -> dict[s
             _require_same(folder, before, asked)
     store = Store(folder / "cohorts")
     store.check()
+    for path in cost_files(folder):
+        require_sound(folder, f"costs/{path.name}", before, DAMAGED_COSTS)
     total_costs(folder)
     if weights and not before.get("weights"):
         lacking = len(_without_weights(folder))
@@ -472,14 +477,18 @@ def judge_study(folder: Path | str, *, plain: bool | None = None) -> Study:
 
 def _judge(folder: Path, plain: bool | None) -> Study:
     summary = read_study(folder)
-    if plain is not None:
-        summary |= {"plain": plain}
     complete = summary.get("status") == "complete"
     require(complete, f"{folder} is {summary.get('status')}: finish it first with {summary.get('command')!r}")
     experiment = experiment_of(summary)
     settings = experiment.settings(summary["scale"], summary["settings"])
-    for name in ("trials.parquet", *(f"measures/{name}.parquet" for name in _tables(folder) if name != TRIALS)):
+    for name in (
+        SUMMARY,
+        "trials.parquet",
+        *(f"measures/{name}.parquet" for name in _tables(folder) if name != TRIALS),
+    ):
         require_sound(folder, name, summary)
+    if plain is not None:
+        summary |= {"plain": plain}
     with joined(folder) as member:
         require(member.succeeds(), f"{folder} is being written by another process; wait for it")
         return _conclude(experiment, Tables(settings, _tables(folder), summary["scale"]), folder, summary)
@@ -520,7 +529,7 @@ def _conclude(experiment: Experiment[Any], tables: Tables[Any], folder: Path, su
             for place, figure in enumerate(experiment.figures(tables))
         ]
     summary = {**summary, "figures": drawn, "concluded": _digest(measure_sources(experiment))}
-    summary[DIGESTS] = digests(folder, written_files(folder, drawn))
+    summary[DIGESTS] = {**digests(folder, written_files(folder, drawn)), SUMMARY: digest_of_summary(summary)}
     write_json(folder / "study.json", summary)
     return Study(folder, str(summary["status"]), claims, summary)
 

@@ -105,9 +105,10 @@ def read_study(folder: Path) -> Study:
     """The study in `folder`, which holds study.json and, once claims were judged, claims.json."""
     path = folder / "study.json"
     try:
-        data = _load(folder, path.name)
+        written = _load(folder, path.name)
+        data = printable(written)
         claims, wrong = _claims(folder, data)
-        return _study(folder, data, claims, {**faults(folder, data), **wrong})
+        return _study(folder, data, claims, {**faults(folder, written), **wrong})
     except _Damaged as damage:
         raise KroghError(
             f"{path} is damaged: {damage}; move {folder} elsewhere to leave it out of the report, "
@@ -124,7 +125,7 @@ def _claims(folder: Path, study: dict[str, Any]) -> tuple[tuple[Claim, ...], dic
     complete = study.get("status") == "complete"
     try:
         wrong = fault(folder, name, study if complete else {})
-        claims = tuple(_claim(item) for item in _items(_load(folder, name), "claims", dict))
+        claims = tuple(_claim(item) for item in _items(printable(_load(folder, name)), "claims", dict))
     except _Damaged as damage:
         wrong, claims = f"is damaged: {damage}", ()
     return ((), {name: wrong}) if wrong else (claims, {})
@@ -132,7 +133,7 @@ def _claims(folder: Path, study: dict[str, Any]) -> tuple[tuple[Claim, ...], dic
 
 def _load(folder: Path, name: str) -> dict[str, Any]:
     try:
-        data = printable(json.loads(read_text(folder, name)))
+        data = json.loads(read_text(folder, name))
     except (KroghError, OSError, ValueError, RecursionError) as error:
         raise _Damaged(f"it cannot be read as JSON ({error})") from None
     if not isinstance(data, dict):

@@ -481,11 +481,9 @@ def _judge(folder: Path, plain: bool | None) -> Study:
     require(complete, f"{folder} is {summary.get('status')}: finish it first with {summary.get('command')!r}")
     experiment = experiment_of(summary)
     settings = experiment.settings(summary["scale"], summary["settings"])
-    for name in (
-        SUMMARY,
-        "trials.parquet",
-        *(f"measures/{name}.parquet" for name in _tables(folder) if name != TRIALS),
-    ):
+    costs = (f"costs/{path.name}" for path in cost_files(folder))
+    measures = (f"measures/{name}.parquet" for name in _tables(folder) if name != TRIALS)
+    for name in (SUMMARY, *costs, "trials.parquet", *measures):
         require_sound(folder, name, summary)
     if plain is not None:
         summary |= {"plain": plain}

@@ -17,6 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from krogh.errors import KroghError
+
 STUDY_SCHEMA = 2
 """Of study.json and claims.json: raised whenever a reader of the one before could be misled."""
 RECORDS_SCHEMA = 5
@@ -62,7 +64,7 @@ def faults_named(path: Path, temporary: Path | None = None) -> Iterator[None]:
             cause.filename = str(path)  # the one that was asked for
         raise
     except Exception as cause:
-        number = _number_of_fault(cause, path)
+        number = None if isinstance(cause, KroghError) else _number_of_fault(cause, path)
         if number is None:
             raise
         raise OSError(number, os.strerror(number), str(path)) from cause

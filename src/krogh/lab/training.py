@@ -110,7 +110,8 @@ def train_missing(work: Work, search: Search | None = None, member: Member | Non
     crew = None
     if member is not None and can_be_shared(work.cohorts):
         crew = Crew(member, store, work.ids, searching=search is not None)
-    missing_of: list[Any] = _missing(work.ids, store.ids())
+    before = store.ids()
+    missing_of: list[Any] = _missing(work.ids, before)
     progress.done = progress.resumed = progress.total - sum(len(missing) for missing in missing_of)
     log = _Log(work, merging=True)
     log.merge_ended(place for place, missing in enumerate(missing_of) if not len(missing))
@@ -151,13 +152,14 @@ def train_missing(work: Work, search: Search | None = None, member: Member | Non
                     dispatcher.report(place, finished.position, finished.status == CONVERGED)
                 progress.add(finished, time.perf_counter() - begun)
             work.show(progress)
-    there = store.ids()
+    after = store.ids()
     if search is not None:
         progress.total = progress.done
         work.show(progress)
-        gone = progress.done - sum(int(np.isin(ids, there).sum()) for ids in work.ids)
+        present = [sum(int(np.isin(ids, there).sum()) for ids in work.ids) for there in (before, after)]
+        gone = present[0] + progress.done - progress.resumed - present[1]
     else:
-        gone = sum(map(len, _missing(work.ids, there)))
+        gone = sum(map(len, _missing(work.ids, after)))
         if gone and crew is not None and crew.gave:  # somebody took trials and left neither them nor records
             return train_missing(work, search, member)
     what = f"{gone:,} trials that were trained are no longer in {store.folder}: something else removed them"

@@ -79,6 +79,19 @@ def test_a_second_one_ends_it_at_once():
     assert process.returncode == 130 and time.monotonic() - begun < 3
 
 
+def test_a_second_one_ends_an_import_that_takes_long(tmp_path):
+    (tmp_path / "slowly.py").write_text("import time\nprint('begun', flush=True)\ntime.sleep(30)")
+    with run(f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import slowly") as process:
+        assert process.stdout.readline() == "begun\n"
+        begun = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        time.sleep(1)
+        assert process.poll() is None, "an import is not broken off"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and time.monotonic() - begun < 3 and err.startswith("krogh: interrupted; ended at")
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="only there are signals sent so")
 @pytest.mark.parametrize("seconds", [0.1, 0.2, 0.4])
 def test_a_command_that_has_just_begun_ends_with_one_line(seconds):

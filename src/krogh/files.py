@@ -59,11 +59,11 @@ def faults_named(path: Path, temporary: Path | None = None) -> Iterator[None]:
     """Make a fault of the file system an `OSError` that names `path`, whichever library has met it, and where."""
     try:
         yield
-    except OSError as cause:
-        if cause.filename is None or Path(os.fsdecode(cause.filename)) == temporary:
-            cause.filename = str(path)  # the one that was asked for
-        raise
     except Exception as cause:
+        if isinstance(cause, OSError) and cause.errno is not None:
+            if cause.filename is None or Path(os.fsdecode(cause.filename)) == temporary:
+                cause.filename = str(path)  # the one that was asked for
+            raise
         number = None if isinstance(cause, KroghError) else _number_of_fault(cause, path)
         if number is None:
             raise

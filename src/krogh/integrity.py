@@ -96,18 +96,17 @@ def digests(folder: Path, names: Iterable[str]) -> dict[str, str]:
     return {name: digest_of(folder / name) for name in names}
 
 
-def digest_of_summary(summary: Mapping[str, Any]) -> str:
-    """The digest of what study.json says, but for the digests."""
-    text = json.dumps({word: value for word, value in summary.items() if word != DIGESTS}, sort_keys=True)
+def digest_of_object(found: Mapping[str, Any]) -> str:
+    """The digest of what a JSON file says, but for its own digests."""
+    text = json.dumps({word: value for word, value in found.items() if word != DIGESTS}, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def written_files(folder: Path, figures: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What a concluded study has beside study.json: its costs, its tables, its claims, its figures."""
-    costs = [f"costs/{path.name}" for path in sorted((folder / "costs").glob("*.json"))]
+    """What the conclusion of a study leaves beside study.json: its tables, its claims, its figures."""
     tables = [f"measures/{path.name}" for path in sorted((folder / "measures").glob("*.parquet"))]
     drawn = [str(figure[kind]) for figure in figures for kind in ("svg", "pdf", "data")]
-    return [name for name in (*costs, "trials.parquet", *tables, "claims.json", *drawn) if (folder / name).is_file()]
+    return [name for name in ("trials.parquet", *tables, "claims.json", *drawn) if (folder / name).is_file()]
 
 
 def fault(folder: Path, name: str, summary: Mapping[str, Any]) -> str:
@@ -115,7 +114,7 @@ def fault(folder: Path, name: str, summary: Mapping[str, Any]) -> str:
     known = summary.get(DIGESTS)
     expected = known.get(name) if isinstance(known, dict) else None
     if name == SUMMARY:
-        return "" if expected in (None, digest_of_summary(summary)) else DAMAGED
+        return "" if expected in (None, digest_of_object(summary)) else DAMAGED
     try:
         path = own(folder, name)
         if not path.is_file():

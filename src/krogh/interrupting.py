@@ -28,32 +28,26 @@ ONE_REQUEST_SECONDS = 0.5
 """Signals that come within this time ask once: `timeout` and schedulers tell a process, and then its group."""
 MOMENT_SECONDS = 0.05
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_LATER = 255
-"""No signal: what the thread hears when an interruption is to be raised a moment later."""
 
 
 class _Interruption:
     """The one `KeyboardInterrupt` that the first signal becomes."""
 
-    def __init__(self, mouth: socket.socket):
-        self.due, self._mouth = True, mouth
+    def __init__(self) -> None:
+        self.due = True  # nobody has seen it yet
+        self.postponed = False  # it is to be raised a moment later
 
     def hear(self, _: int, frame: FrameType | None) -> None:
         """Raise it, if it is due; what comes after it is heard by the thread alone, and breaks nothing it began."""
-        if self.due and _importing(frame):
-            self._later()
-        elif self.due:
-            self.due = False
-            raise KeyboardInterrupt
+        if self.due:
+            self.postponed = _importing(frame)
+            if not self.postponed:
+                self.due = False
+                raise KeyboardInterrupt
 
     def drop(self) -> None:
         """Nobody has seen it."""
-        self.due = True
-        self._later()
-
-    def _later(self) -> None:
-        with contextlib.suppress(OSError):
-            self._mouth.send(bytes([_LATER]))
+        self.due = self.postponed = True
 
 
 def watch() -> None:
@@ -62,12 +56,12 @@ def watch() -> None:
         return  # only there can signals be watched
     ear, mouth = socket.socketpair()
     mouth.setblocking(False)
-    interruption, said = _Interruption(mouth), sys.unraisablehook
+    interruption, said = _Interruption(), sys.unraisablehook
     sys.unraisablehook = lambda it: interruption.drop() if it.exc_type is KeyboardInterrupt else said(it)
     for number in _SIGNALS:
         signal.signal(number, interruption.hear)
     signal.set_wakeup_fd(mouth.fileno(), warn_on_full_buffer=False)
-    threading.Thread(target=_listen, args=(ear,), daemon=True).start()
+    threading.Thread(target=_listen, args=(interruption, ear, mouth), daemon=True).start()
 
 
 def say_so(what: str = "what was finished is kept") -> None:
@@ -92,23 +86,21 @@ def _importing(frame: FrameType | None) -> bool:
     return False
 
 
-def _listen(ear: socket.socket) -> None:
-    """Wait for the first signal, then for a second one or the end of the grace."""
-    own = 0  # signals that this thread has sent and not heard yet
-    while (heard := ear.recv(1)[0]) not in _SIGNALS:
+def _listen(interruption: _Interruption, ear: socket.socket, mouth: socket.socket) -> None:
+    """Wait for the first signal, then for a second one or the end of the grace; `mouth` is kept open by being here."""
+    while ear.recv(1)[0] not in _SIGNALS:
         pass
-    begun = time.monotonic()
-    while (left := begun + GRACE_SECONDS - time.monotonic()) > 0:
-        ear.settimeout(left)
+    begun, own = time.monotonic(), 0  # signals that this thread has sent and not heard yet
+    ear.settimeout(MOMENT_SECONDS)
+    while time.monotonic() - begun < GRACE_SECONDS:
         try:
             heard = ear.recv(1)[0]
         except TimeoutError:
-            break
-        if heard == _LATER:
-            time.sleep(MOMENT_SECONDS)
-            own += 1
-            _wake_main_thread()
-        elif heard in _SIGNALS and own:
+            if interruption.postponed and not own:
+                own += 1
+                _wake_main_thread()
+            continue
+        if heard in _SIGNALS and own:
             own -= 1
         elif heard in _SIGNALS and time.monotonic() - begun > ONE_REQUEST_SECONDS:
             break

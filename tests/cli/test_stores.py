@@ -41,7 +41,7 @@ def test_run_report_and_judge_at_a_url(krogh, tmp_path):
     assert "Small networks learn" in (shared / "index.html").read_text()
     assert krogh("report", f"{url}/tiny/parity", "--out", "page.html")[:2] == (0, "page.html\n")
     code, out, _ = krogh("compare", url, str(shared))
-    assert code == 0 and "verdicts changed" in out
+    assert code == 0 and "verdicts changed" in out and f"  A  {url}/tiny/parity " in out and "cache" not in out
     code, out, _ = krogh("plan", "tiny/parity", "--scale", "smoke", "--seconds", "1", "--like", url)
     assert code == 0 and out.startswith("tiny/parity at smoke")
     code, _, err = krogh("plan", "parity/histogram", "--scale", "smoke", "--seconds", "1", "--like", url)

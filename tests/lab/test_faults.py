@@ -5,6 +5,8 @@ What kills a process, and several processes on one study: `test_study.py` and `t
 
 from __future__ import annotations
 
+import dataclasses
+import errno
 import json
 import os
 import shutil
@@ -21,8 +23,9 @@ import pytest
 import safetensors.numpy
 from polars.testing import assert_frame_equal
 
-from krogh import open_study
+from krogh import open_study, sweep
 from krogh.errors import KroghError
+from krogh.files import replacing
 from krogh.lab import members, run_study, training
 from krogh.lab.frontier import Rule
 from krogh.lab.search import Problem, Search
@@ -181,6 +184,42 @@ def weighed(tiny, tmp_path) -> Path:
     return run_study(tiny.Tiny(), "smoke", tmp_path / "weighed", weights=True).folder
 
 
+def test_a_fault_that_a_library_has_only_words_for_keeps_them(tmp_path):
+    """Polars' writer of CSV raises an OSError without a number."""
+    with pytest.raises(OSError, match="No space left on device") as caught, replacing(tmp_path / "a.csv"):
+        raise OSError("cannot write: No space left on device (os error 28)")
+    assert caught.value.errno == errno.ENOSPC and caught.value.filename == str(tmp_path / "a.csv")
+    with pytest.raises(OSError, match=r"^only words$"), replacing(tmp_path / "a.csv"):
+        raise OSError("only words")
+
+
+def test_weights_that_are_all_gone_do_not_cost_the_records(weighed, tiny):
+    """Somebody wanted the room."""
+    shutil.rmtree(weighed / "weights")
+    files = Store(weighed / "cohorts").files()
+    with pytest.raises(KroghError, match="holds 48 trials whose weights were not kept; leave out --weights"):
+        run_study(tiny.Tiny(), "smoke", weighed.parents[1], weights=True)
+    assert Store(weighed / "cohorts").files() == files
+    assert run_study(tiny.Tiny(), "smoke", weighed.parents[1]).status == "complete"
+
+
+def test_lost_snapshots_are_trained_again(tiny, tmp_path, capsys):
+    class Snapped(tiny.Tiny):
+        def trials(self, settings):
+            own = [dataclasses.replace(cohort[0], snapshots=(0, 20)) for cohort in super().trials(settings)]
+            return [cohort for trial in own for cohort in sweep(trial, seed=range(4), label={"size": 1})]
+
+    folder = run_study(Snapped(), "smoke", tmp_path).folder
+    before = table_of(folder)
+    victim = min((folder / "weights").glob("*.snapshots.safetensors"))
+    ids = safetensors.numpy.load_file(victim)["id"]
+    victim.unlink()
+    run_study(Snapped(), "smoke", tmp_path)
+    assert f"{len(ids)} trials whose weights are not there any more are trained again" in capsys.readouterr().err
+    assert_frame_equal(table_of(folder), before)
+    assert open_study(folder).weights(int(ids[0]), step=20)
+
+
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "lost"])
 def test_damaged_weights_are_named_and_only_their_trials_are_trained_again(damage, weighed, tiny):
     victim, *others = sorted((weighed / "weights").glob("*.safetensors"))
@@ -227,6 +266,7 @@ def test_a_study_json_that_is_lost_costs_no_trial(tiny, tmp_path, reference):
     with pytest.raises(KroghError, match=r"study\.json is damaged; remove it and run the study again"):
         run_study(tiny.Tiny(), "smoke", tmp_path)
     path.unlink()
+    path.with_name("index.html").write_text("a page that `krogh report` has written")
     with pytest.raises(KroghError, match=r"48 trials of another source: which one, the study.json .*--stale reuse"):
         run_study(tiny.Tiny(), "smoke", tmp_path)
     resumed: list[int] = []
@@ -260,16 +300,20 @@ def test_a_digit_that_changed_in_a_sound_file_is_noticed(name, tiny, tmp_path, r
     number = found["engine"] if name == "study.json" else found
     number["trained_steps"] += 4000
     path.write_text(json.dumps(found))
-    (study,) = find_studies(folder)
-    assert study.faults == {str(path.relative_to(folder)): "is damaged: it is not what the study wrote"}
-    with pytest.raises(KroghError, match="is damaged: it is not what the study wrote"):
-        write_report(folder, tmp_path / "page.html")
-    assert "is damaged: it is not what the study wrote" in (tmp_path / "page.html").read_text()
     if name == "costs":
-        with pytest.raises(KroghError, match="remove it: what that process cost is then not counted"):
+        with pytest.raises(KroghError, match=r"damaged; remove it: what that process cost is then not counted"):
             run_study(tiny.Tiny(), "smoke", tmp_path)
         return
-    run_study(tiny.Tiny(), "smoke", tmp_path)
+    (study,) = find_studies(folder)
+    assert study.faults == {"study.json": "is damaged: it is not what the study wrote"}
+    with pytest.raises(KroghError, match=r"is written and says what is wrong: .*study\.json is damaged"):
+        write_report(folder, tmp_path / "page.html")
+    assert "study.json</code> is damaged: it is not what the study wrote" in (tmp_path / "page.html").read_text()
+    for use in (lambda: run_study(tiny.Tiny(), "smoke", tmp_path), lambda: judge_study(folder)):
+        with pytest.raises(KroghError, match="not what the study wrote; remove it and run the study again: its trials"):
+            use()
+    path.unlink()
+    run_study(tiny.Tiny(), "smoke", tmp_path, stale="reuse")
     after = json.loads((folder / "study.json").read_text())
     assert after["engine"] == before["engine"] and not find_studies(folder)[0].faults
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from replays import CHAINS, STEPS, invented, trials
+from support import retell
 
 import krogh
 from krogh.errors import KroghError
@@ -163,8 +164,7 @@ def without(folder, tmp_path):
     shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("weights", "replay.json"))
 
     def told(**settings):
-        study = json.loads((copy / "study.json").read_text())
-        (copy / "study.json").write_text(json.dumps(study | {"settings": settings}))
+        retell(copy, settings=settings)
         return copy
 
     return told

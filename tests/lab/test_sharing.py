@@ -27,6 +27,7 @@ from krogh.lab.search import Problem, Search
 from krogh.lab.sharing import Crew
 from krogh.lab.store import Store
 from krogh.lab.study import plan_study
+from krogh.report.read import find_studies
 
 PLUGIN = Path(__file__).parents[1] / "plugin"
 CHANGES = {"seeds": 200, "budget": 400, "rate": 1e-6}  # too slow to learn: all trials run to their ends
@@ -235,6 +236,8 @@ def test_two_share_a_study(tmp_path, tiny, alone, monkeypatch, machines):
     costs = [json.loads(path.read_text())["trained_steps"] for path in (folder / "costs").iterdir()]
     assert len(costs) == 2 and min(costs) > 0, "both have trained"
     assert sum(costs) == alone.summary["engine"]["trained_steps"], "and nothing twice"
+    assert not find_studies(folder)[0].faults
+    assert run_study(tiny.Tiny(), "smoke", tmp_path, changes=CHANGES).status == "complete"
     assert not (folder / ".members").exists()
 
 

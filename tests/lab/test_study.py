@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from support import retell
 
 from krogh.engine import sweep
 from krogh.engine.lane import Waiting
@@ -369,9 +370,8 @@ def refused(experiment, out, match, contents, root, **options) -> str:
 def test_a_folder_that_holds_another_study(copied, tiny, contents):
     match = r"holds another study \(settings is .*'seeds': 24.*'seeds': 25.*choose another --out"
     refused(tiny.Tiny(), copied, match, contents, copied, changes={"seeds": 25})
-    path = copied / "tiny" / "parity" / "study.json"
     for word, other in (("scale", "laptop"), ("name", "tiny/other")):
-        path.write_text(json.dumps(json.loads(path.read_text()) | {word: other}))
+        retell(copied / "tiny" / "parity", **{word: other})
         refused(tiny.Tiny(), copied, rf"holds another study \({word} is '{other}'", contents, copied)
 
 
@@ -547,9 +547,7 @@ def test_nobody_judges_while_another_process_writes(tiny, copied, monkeypatch):
 
 
 def test_running_again_elsewhere_does_not_relabel_where_results_come_from(tiny, copied):
-    path = copied / "tiny" / "parity" / "study.json"
-    before = json.loads(path.read_text()) | {"device": "another device", "versions": {"jax": "0.0.1"}}
-    path.write_text(json.dumps(before))
+    retell(copied / "tiny" / "parity", device="another device", versions={"jax": "0.0.1"})
     summary = run_study(tiny.Tiny(), "smoke", copied).summary
     assert (summary["device"], summary["versions"]) == ("another device", {"jax": "0.0.1"})
 
@@ -632,7 +630,7 @@ def copy(tiny, reference, tmp_path, monkeypatch):
 def test_a_study_knows_what_it_wrote_and_judging_again_knows_it_too(copy):
     known = json.loads((copy / "study.json").read_text())["digests"]
     written = {str(path.relative_to(copy)) for path in copy.rglob("*") if path.is_file()}
-    assert set(known) == {name for name in written if not name.startswith(("cohorts", "."))}
+    assert set(known) == {name for name in written if not name.startswith(("cohorts", "costs", "."))}
     assert judge_study(copy).summary["digests"] == known, "the same tables, the same bytes"
 
 
@@ -652,8 +650,8 @@ def test_running_again_restores_what_was_damaged(tiny, tmp_path):
     known = first.summary["digests"]
     for name in known:
         path = first.folder / name
-        if name == "study.json" or name.startswith("costs/"):
-            continue  # refused, or noticed: test_faults.py
+        if name == "study.json":
+            continue  # refused: test_faults.py
         path.write_bytes(path.read_bytes()[:-3])
     again = run_study(tiny.Tiny(), "smoke", tmp_path)
     assert again.summary["digests"].keys() == known.keys()

@@ -241,6 +241,15 @@ def test_what_a_circuit_lists_is_bounded_while_it_is_read(tmp_path, monkeypatch,
     assert peak_kilobytes() - before < 100_000
 
 
+def test_only_gates_count_as_gates(monkeypatch):
+    monkeypatch.setitem(CIRCUIT, "gates", CIRCUIT["gates"]._replace(most=1000))
+    chain = "".join(f".names n{place} a n{place + 1}\n11 1\n" for place in range(260))
+    assert parse_blif(f".inputs n0 a\n.outputs n260\n{chain}.end\n").gates == 260
+    monkeypatch.setitem(CIRCUIT, "words in tables", CIRCUIT["words in tables"]._replace(most=1000))
+    with pytest.raises(KroghError, match=r"has 1,00\d words in tables; at most 1,000"):
+        parse_blif(f".inputs n0 a\n.outputs n260\n{chain}.end\n")
+
+
 def test_steps_are_asked_for_and_refused(tmp_path, monkeypatch):
     with pytest.raises(KroghError, match=r"f: the circuit is sequential \(L=1.*--steps 8"):
         parse_aag(TOGGLE, "f")

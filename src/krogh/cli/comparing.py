@@ -20,7 +20,7 @@ MOST_SOURCES = 6
 
 
 def compare_folders(a: str, b: str, out: Path | None, *, as_json: bool) -> int:
-    compared = compare(_folder(a), _folder(b))
+    compared = _compared(a, b)
     if as_json:
         print(json.dumps(compared, indent=2, ensure_ascii=False))
     else:
@@ -38,13 +38,19 @@ def compare_folders(a: str, b: str, out: Path | None, *, as_json: bool) -> int:
     return 0
 
 
-def _folder(place: str) -> Path:
-    """The folder of the studies at a place; of a URL, a copy of them."""
-    if "://" not in place:
-        return Path(place)
-    from krogh.lab.remote import TRAINING, bring
+def _compared(a: str, b: str) -> dict[str, Any]:
+    """What differs; studies at a URL are those of a copy, and are called by the URL."""
+    if "://" not in a + b:
+        return compare(Path(a), Path(b))
+    from krogh.lab.remote import TRAINING, address, bring, named
 
-    return bring(place, without=TRAINING)
+    with named(a), named(b):
+        compared = compare(*(bring(place, without=TRAINING) for place in (a, b)))
+    for study in compared["studies"]:
+        for letter, place in (("a", a), ("b", b)):
+            folder = study[letter]["folder"]
+            study[letter]["folder"] = address(place, Path(folder)) or folder
+    return {**compared, "a": a, "b": b}
 
 
 def _print_study(console: Console, study: dict[str, Any]) -> None:

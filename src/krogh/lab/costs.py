@@ -13,9 +13,9 @@ from typing import Any
 from krogh.engine import Usage
 from krogh.errors import KroghError, require
 from krogh.files import write_json
+from krogh.integrity import DIGESTS, digest_of_object
 
 FOLDER = "costs"
-DAMAGED = "remove it: what that process cost is then not counted"
 
 
 @dataclass
@@ -41,7 +41,8 @@ class Costs:
 
 def write_costs(study: Path, process: str, costs: Costs, where: dict[str, Any]) -> None:
     """What a process has spent on a study so far, and where: on which device, by which versions."""
-    write_json(study / FOLDER / f"{process}.json", {**asdict(costs), "where": where})
+    said = {**asdict(costs), "where": where}
+    write_json(study / FOLDER / f"{process}.json", {**said, DIGESTS: digest_of_object(said)})
 
 
 def cost_files(study: Path) -> list[Path]:
@@ -85,10 +86,12 @@ def _read(path: Path) -> Costs:
 
 def _content(path: Path) -> dict[str, Any]:
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
+        found = dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, TypeError, ValueError, RecursionError):
         raise KroghError(_damaged(path)) from None
+    require(found.get(DIGESTS, whole := digest_of_object(found)) == whole, _damaged(path))
+    return found
 
 
 def _damaged(path: Path) -> str:
-    return f"{path} is damaged; {DAMAGED}"
+    return f"{path} is damaged; remove it: what that process cost is then not counted"

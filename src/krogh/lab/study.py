@@ -44,9 +44,8 @@ from krogh.errors import KroghError, Unwritable, require
 from krogh.files import STUDY_SCHEMA, faults_named, replacing, write_json
 from krogh.integrity import (
     DIGESTS,
-    FOLDERS,
     SUMMARY,
-    digest_of_summary,
+    digest_of_object,
     digests,
     fault,
     read_object,
@@ -58,7 +57,6 @@ from krogh.lab import figures
 from krogh.lab.alternative import alternative_text
 from krogh.lab.charts import Figure
 from krogh.lab.claims import Claim, read_claims
-from krogh.lab.costs import DAMAGED as DAMAGED_COSTS
 from krogh.lab.costs import Costs, carry_over, cost_files, total_costs, trained_at, write_costs
 from krogh.lab.experiment import TRIALS, Experiment, Tables
 from krogh.lab.members import Member, joined
@@ -70,14 +68,13 @@ from krogh.lab.store import Store, write_parquet
 from krogh.lab.training import Progress, Work, train_given, train_missing
 from krogh.lab.weights import WeightsFolder
 from krogh.registry import EXPERIMENTS, needed_file
+from krogh.saying import say
 from krogh.values import digest
 
 AT_ONCE = 256  # tables of cohorts that are put together in one go
 WHERE = ("device", "versions")
 REUSE, RETRAIN = "reuse", "retrain"
 """What to do with trials whose source has changed since."""
-FILES = (SUMMARY, "trials.parquet", "claims.json")
-"""Of a study, beside its folders."""
 RUN = "run"
 """The kind of a study that is no experiment's: trials that were given to `krogh.run`."""
 
@@ -172,7 +169,8 @@ class PlannedStudy:
             before = None
             for path in (*work.store.files(), *(folder / "weights").glob("*.safetensors"), *cost_files(folder)):
                 path.unlink()
-        elif self.weights and len(lost := _without_weights(folder)):
+        elif self.weights and len(lost := _without_weights(folder, self.cohorts, self.ids)):
+            say(f"{len(lost):,} trials whose weights are not there any more are trained again")
             work.store.forget(lost)
         with _refuse_where_unwritable(folder):
             carry_over(folder, before)
@@ -287,7 +285,8 @@ def plan_study(
     }
     weights = weights or experiment.keep_weights or any(cohort.template.snapshots for cohort in cohorts)
     head["weights"] = weights
-    before = _earlier_study(folder, head, weights)
+    ids = [cohort.ids() for cohort in cohorts]
+    before = _earlier_study(folder, head, cohorts, ids, weights)
     retrain = False
     if before is not None and before.get("sources", {}) != sources:
         before, head = _with_changed_sources(folder, before, head, stale)
@@ -295,7 +294,6 @@ def plan_study(
     if plain or (before or {}).get("plain"):
         head |= {"plain": True, "command": f"{head['command']} --plain"}
     require_room((without_parents(cohort).fitted().template for cohort in cohorts), devices_here()[0])
-    ids = [cohort.ids() for cohort in cohorts]
     return PlannedStudy(experiment, scale, settings, cohorts, ids, folder, head, before, weights, retrain, out)
 
 
@@ -344,7 +342,9 @@ def _refuse_where_unwritable(folder: Path) -> Iterator[None]:
         raise Unwritable(f"cannot write a study into {folder}: {cause.strerror or cause}") from None
 
 
-def _earlier_study(folder: Path, asked: dict[str, Any], weights: bool) -> dict[str, Any] | None:
+def _earlier_study(
+    folder: Path, asked: dict[str, Any], cohorts: list[Trials], ids: list[np.ndarray], weights: bool
+) -> dict[str, Any] | None:
     """The earlier study.json of the same study; refuse a folder that holds another, or cannot be written."""
     with _refuse_where_unwritable(folder):
         nearest = next(existing for existing in (folder, *folder.parents) if existing.exists())
@@ -353,32 +353,35 @@ def _earlier_study(folder: Path, asked: dict[str, Any], weights: bool) -> dict[s
         path = folder / "study.json"
         if not path.exists():
             # A hidden file may be what a crash left of the first write.
-            there = [item.name for item in folder.iterdir()] if folder.is_dir() else []
-            foreign = [name for name in there if not name.startswith(".") and name not in (*FOLDERS, *FILES)]
-            require(not foreign, f"{folder} is not empty and holds no study; choose another --out")
-            if "cohorts" not in there:
-                return None
             require_own_folders(folder)
+            if not Store(folder / "cohorts").files():
+                foreign = folder.is_dir() and any(not item.name.startswith(".") for item in folder.iterdir())
+                require(not foreign, f"{folder} is not empty and holds no study; choose another --out")
+                return None
             before = {"sources": {}, "started": asked["started"]}  # of which study.json was lost
         else:
             before = read_study(folder)
             _require_same(folder, before, asked)
     store = Store(folder / "cohorts")
     store.check()
-    for path in cost_files(folder):
-        require_sound(folder, f"costs/{path.name}", before, DAMAGED_COSTS)
     total_costs(folder)
-    if weights and not before.get("weights"):
-        lacking = len(_without_weights(folder))
+    if weights:
+        present, lost = len(store.ids()), len(_without_weights(folder, cohorts, ids))
+        few = before.get("weights") and lost < present  # else nobody kept them, or somebody wanted the room
         remedy = "leave out --weights, or choose another --out"
-        require(not lacking, f"{folder} holds {lacking:,} trials whose weights were not kept; {remedy}")
+        require(not lost or few, f"{folder} holds {lost:,} trials whose weights were not kept; {remedy}")
     return before
 
 
-def _without_weights(folder: Path) -> np.ndarray:
-    """Identities of the trials in the store whose weights are not there."""
-    ids = Store(folder / "cohorts").ids()  # before the weights are listed: a trial's are written first
-    return ids[~np.isin(ids, WeightsFolder(folder / "weights").ids())]
+def _without_weights(folder: Path, cohorts: list[Trials], ids: list[np.ndarray]) -> np.ndarray:
+    """Identities of the trials in the store whose weights, or snapshots, are not there."""
+    there = Store(folder / "cohorts").ids()  # before the weights are listed: a trial's are written first
+    kept, lost = WeightsFolder(folder / "weights"), []
+    for cohort, own in zip(cohorts, ids, strict=True):
+        present, snapshots = own[np.isin(own, there)], cohort.template.snapshots
+        for step in (None, *snapshots[:1]):
+            lost.append(present[~np.isin(present, kept.ids(step))])
+    return np.unique(_all_ids(lost))
 
 
 def _require_same(folder: Path, found: dict[str, Any], asked: dict[str, Any]) -> None:
@@ -414,6 +417,7 @@ def read_study(folder: Path) -> dict[str, Any]:
         and all(isinstance(number, int | float) for number in engine.values())
     )
     require(sound, f"{path} is damaged; {remedy}")
+    require_sound(folder, SUMMARY, before, remedy)
     return before
 
 
@@ -481,9 +485,7 @@ def _judge(folder: Path, plain: bool | None) -> Study:
     require(complete, f"{folder} is {summary.get('status')}: finish it first with {summary.get('command')!r}")
     experiment = experiment_of(summary)
     settings = experiment.settings(summary["scale"], summary["settings"])
-    costs = (f"costs/{path.name}" for path in cost_files(folder))
-    measures = (f"measures/{name}.parquet" for name in _tables(folder) if name != TRIALS)
-    for name in (SUMMARY, *costs, "trials.parquet", *measures):
+    for name in ("trials.parquet", *(f"measures/{name}.parquet" for name in _tables(folder) if name != TRIALS)):
         require_sound(folder, name, summary)
     if plain is not None:
         summary |= {"plain": plain}
@@ -527,7 +529,7 @@ def _conclude(experiment: Experiment[Any], tables: Tables[Any], folder: Path, su
             for place, figure in enumerate(experiment.figures(tables))
         ]
     summary = {**summary, "figures": drawn, "concluded": _digest(measure_sources(experiment))}
-    summary[DIGESTS] = {**digests(folder, written_files(folder, drawn)), SUMMARY: digest_of_summary(summary)}
+    summary[DIGESTS] = {**digests(folder, written_files(folder, drawn)), SUMMARY: digest_of_object(summary)}
     write_json(folder / "study.json", summary)
     return Study(folder, str(summary["status"]), claims, summary)
 

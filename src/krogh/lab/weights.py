@@ -78,10 +78,10 @@ class WeightsFolder:
         require(whole, f"trial {identity} had ended before step {step}")
         return found
 
-    def ids(self) -> np.ndarray:
-        """Identities of the trials whose final weights are there."""
+    def ids(self, step: int | None = None) -> np.ndarray:
+        """Identities of the trials whose final weights, or those at a step, are there."""
         self._look()
-        return np.array(sorted(identity for identity, step in self._places if step is None), np.uint64)
+        return np.array(sorted(identity for identity, at in self._places if at == step), np.uint64)
 
     def _look(self) -> None:
         """Take in the files that were not there before."""

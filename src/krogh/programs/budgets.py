@@ -56,6 +56,7 @@ CIRCUIT = {
         Budget("a circuit, tables and steps written out", "gates", 1 << 23),
         Budget("a sequential circuit", "steps", 1 << 20),
         Budget("a file of a circuit", "characters in a name", 1 << 12),
+        Budget("a file of a circuit in BLIF", "words in tables", 1 << 25),
         Budget("a layered circuit", "layers", 1 << 18),
         Budget("a layered circuit, those that hand signals on among them", "gates in layers", 50_000_000),
     )

@@ -142,7 +142,7 @@ def embed(content: bytes) -> Drawing | None:
     tree = _read(content)
     if tree is None:
         return None
-    root, inert = _clean(tree), _is_inert(tree)
+    root, inert = _clean(tree), _is_inert(tree) and content.count(b"<?") == content.startswith(b"<?xml ")
     style = ElementTree.Element(f"{{{SVG}}}style")
     style.text = _sheet()
     root.insert(0, style)
@@ -182,13 +182,19 @@ def _is_inert(tree: ElementTree.Element) -> bool:
     for element in tree.iter():
         space, _, named = str(element.tag).removeprefix("{").rpartition("}")
         known = named in _ELEMENTS or named in ("metadata", "style") if space == SVG else space in _ABOUT
-        handlers = any(name.rpartition("}")[2].lower().startswith("on") for name in element.attrib)
-        links = [value for name, value in element.attrib.items() if space == SVG and name.rpartition("}")[2] == "href"]
-        within = all(_WITHIN.fullmatch(value.strip()) or _PICTURE.fullmatch(value.strip()) for value in links)
-        styled = (element.text or "") if named == "style" else element.get("style", "")
-        if not known or handlers or not within or _UNSAFE.search(styled):
+        if not known or (space == SVG and not all(_is_harmless(*each) for each in element.attrib.items())):
+            return False
+        if space == SVG and named == "style" and (len(element) or _UNSAFE.search(element.text or "")):
             return False
     return True
+
+
+def _is_harmless(name: str, value: str) -> bool:
+    """Whether an attribute runs nothing, and refers to nothing but a part of the drawing or a picture in it."""
+    named = name.rpartition("}")[2].lower()
+    if named == "href":
+        return bool(_WITHIN.fullmatch(value.strip()) or _PICTURE.fullmatch(value.strip()))
+    return not named.startswith("on") and not _UNSAFE.search(value)
 
 
 def _clean(element: ElementTree.Element) -> ElementTree.Element:

@@ -22,7 +22,7 @@ from urllib.parse import quote
 from krogh import numbers
 from krogh.errors import KroghError
 from krogh.files import write_atomically
-from krogh.integrity import LARGEST_DRAWING, SUMMARY, own, read_bytes
+from krogh.integrity import LARGEST_DRAWING, own, read_bytes
 from krogh.report.drawing import embed
 from krogh.report.read import VERDICTS, Claim, Picture, Study, find_studies
 
@@ -216,7 +216,7 @@ def _link(study: Study, name: str, base: Path) -> str:
 
 def _remedy(faults: Iterable[str]) -> str:
     """What restores files: claims and figures are made anew from tables; tables by the study's command."""
-    tables = any(name.endswith(".parquet") or name == SUMMARY or name.startswith("costs/") for name in faults)
+    tables = any(name.endswith(".parquet") for name in faults)
     return "run" if tables else "judge"
 
 

@@ -206,7 +206,7 @@ class _Parser:
         *reads, target = tokens[1:]
         self.define(target)
         self.words += len(tokens)
-        CIRCUIT["gates"].check(self.words, self.source)
+        CIRCUIT["words in tables"].check(self.words, self.source)
         self.tables.append(Table(reads, target, [], []))
         return self.tables[-1]
 

@@ -238,6 +238,7 @@ def test_what_is_remembered_of_an_installed_plug_in_is_of_its_present_files(call
     assert len({before, after, remembering._state()}) == 3
 
 
+@pytest.mark.slow
 def test_a_broken_plug_in_is_told_of_and_stands_in_nobodys_way(tmp_path):
     """But for whoever asks for what may be its own."""
     (tmp_path / "broken_lab.py").write_text("1 / 0")

@@ -332,6 +332,7 @@ def test_a_script_sends_its_own_classes_but_no_worker_starts_it_again(tmp_path, 
         assert "put what starts training under if __name__" in done.stderr
 
 
+@pytest.mark.slow
 def test_what_listens_and_is_no_head_is_refused(monkeypatch):
     """The dashboard's port, say, or one that another program has now."""
     monkeypatch.setattr("krogh.engine.cluster.HEAD_SECONDS", 3.0)

@@ -42,6 +42,10 @@ def table_of(folder: Path) -> pl.DataFrame:
     return pl.read_parquet(folder / "trials.parquet")
 
 
+QUICK = ((4, ()), (6, ("--weights",)))
+"""Pages that are left on a full disk, and what is to be written there."""
+
+
 def krogh(*arguments: object, **options: object) -> subprocess.Popen[str]:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(PLUGIN), *sys.path]), "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "krogh", *map(str, arguments)]
@@ -92,8 +96,14 @@ def test_a_disk_that_fills_up_keeps_what_was_written(small_disk, tiny, tmp_path,
     assert_frame_equal(table_of(study.folder), table_of(reference.folder))
 
 
-@pytest.mark.parametrize("weights", [(), ("--weights",)], ids=["records", "weights"])
-@pytest.mark.parametrize("pages", [2, 4, 6, 8, 10])
+@pytest.mark.parametrize(
+    ("pages", "weights"),
+    [
+        pytest.param(pages, weights, marks=() if (pages, weights) in QUICK else pytest.mark.slow)
+        for pages in (2, 4, 6, 8, 10)
+        for weights in ((), ("--weights",))
+    ],
+)
 def test_a_full_disk_is_one_line_wherever_it_is_full(small_disk, pages, weights):
     """Of Parquet, safetensors, JSON or a drawing: whichever file does not fit."""
     free = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize
@@ -108,7 +118,9 @@ def test_a_full_disk_is_one_line_wherever_it_is_full(small_disk, pages, weights)
 # --- somebody removes what is there --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("searching", [False, True], ids=["all trials", "a search"])
+@pytest.mark.parametrize(
+    "searching", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["all trials", "a search"]
+)
 @pytest.mark.parametrize("gone", ["one file", "all"])
 def test_records_that_are_removed_while_a_study_runs_are_missed(
     gone, searching, tiny, tmp_path, reference, monkeypatch
@@ -330,7 +342,11 @@ def leave_behind(folder: Path, content: str) -> None:
         (members / f"{content}.json").write_text(json.dumps({"machine": "another", "plan": "other", "beat": 3}))
 
 
-@pytest.mark.parametrize("content", ["0123456789ab", "", "../../*"], ids=["named", "half written", "foreign"])
+@pytest.mark.parametrize(
+    "content",
+    ["0123456789ab", pytest.param("", marks=pytest.mark.slow), pytest.param("../../*", marks=pytest.mark.slow)],
+    ids=["named", "half written", "foreign"],
+)
 def test_what_a_dead_process_left_holds_nothing_up_for_ever(content, tiny, tmp_path, reference, monkeypatch):
     monkeypatch.setattr(members, "SILENCE", 1.0)
     monkeypatch.setitem(EXPERIMENTS._things, "tiny/parity", tiny.Tiny)
@@ -372,7 +388,10 @@ class Stuck(tiny_lab.Tiny):
 """
 
 
-@pytest.mark.parametrize(("signals", "longest"), [([signal.SIGINT], 15), ([signal.SIGTERM, signal.SIGINT], 4)])
+@pytest.mark.parametrize(
+    ("signals", "longest"),
+    [pytest.param([signal.SIGINT], 15, marks=pytest.mark.slow), ([signal.SIGTERM, signal.SIGINT], 4)],
+)
 def test_compiled_code_that_takes_long_is_not_waited_for(tmp_path, signals, longest):
     """After 4.5 seconds it ends by itself; at once when asked twice. (The limits leave room for a busy machine.)"""
     file = tmp_path / "stuck_lab.py"
@@ -392,6 +411,7 @@ def test_compiled_code_that_takes_long_is_not_waited_for(tmp_path, signals, long
     assert len(Store(tmp_path / "runs" / "mine" / "stuck" / "cohorts").ids()) == 48
 
 
+@pytest.mark.slow
 def test_an_interruption_while_it_measures_leaves_a_study_that_says_what_it_cost(tmp_path):
     file = tmp_path / "stuck_lab.py"
     file.write_text(

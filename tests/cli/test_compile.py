@@ -198,6 +198,7 @@ def test_compile_circuit_for_people_and_padded(krogh):
     assert lines["check"].startswith("holds: outputs and gates on all 4 inputs")
 
 
+@pytest.mark.slow
 def test_a_circuit_is_attacked_for_as_long_as_is_said(krogh, tmp_path):
     save_circuit(multiplier(8), tmp_path / "mul8.aig")
     begun = time.monotonic()

@@ -157,6 +157,7 @@ def test_a_gpu_has_equal_parts_or_whole_cohorts():
 # --- on a cluster --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_records_are_those_of_this_machine_bit_for_bit(executor, base):
     (networks,) = krogh.sweep(base, seed=range(40))
     cohorts = [networks, learners(30)]

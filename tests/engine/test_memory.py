@@ -203,6 +203,7 @@ def test_a_small_limit_changes_the_plan_and_not_the_records(train, expected):
     assert all(limited[place].bits == records[place].bits for place in records)
 
 
+@pytest.mark.slow
 def test_chunks_of_trials_that_run_their_whole_budget_go_by_the_clock(base):
     """A visit of the program has a price; half a chunk is wasted only where some trials end before others."""
     chunks = {}

@@ -266,6 +266,7 @@ def test_the_average_objective_is_held_against_both_right_sides():
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.3])
+@pytest.mark.slow
 def test_descent_is_sgd_written_out(delta):
     """Against a loop with JAX's own gradients of the whole objective, and expansions by a JVP."""
     task, model = WholeSequence.random(4, 3, seed=1), ElmanRnn(5)
@@ -294,6 +295,7 @@ def test_descent_is_sgd_written_out(delta):
         now = {name: now[name] - rate * slope[name] for name in now}
 
 
+@pytest.mark.slow
 def test_good_shifts_are_combinations_of_gradients_with_the_kernels_norm():
     task, model = WholeSequence.random(4, 3, seed=1), ElmanRnn(6)
     params, x = model.init(jax.random.key(0), task), task.batch(jax.random.key(1), 4).x

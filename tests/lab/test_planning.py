@@ -125,6 +125,7 @@ def pretended(monkeypatch, found=None) -> list[int]:
     return asked
 
 
+@pytest.mark.slow
 def test_of_many_cohorts_some_are_piloted_and_the_others_lie_between(tiny, monkeypatch):
     asked = pretended(monkeypatch)
     widths = tuple(range(8, 48, 2))

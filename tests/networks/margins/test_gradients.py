@@ -139,6 +139,7 @@ def test_what_is_wrong_to_begin_with_has_no_margin():
     assert least_flip(compiled.network, x, 0).radius > 0 and least_flip(compiled.network, x, 1).radius == 0
 
 
+@pytest.mark.slow
 def test_a_deadline_holds():
     compiled = compile_circuit(circuits.multiplier(8))
     compiled.certificate()
@@ -152,6 +153,7 @@ def test_a_deadline_holds():
         assert taken < 1.2 * seconds + 1.0  # a second for machines that do something else as well
 
 
+@pytest.mark.slow
 def test_a_search_stops_at_its_deadline():
     compiled = compile_circuit(CIRCUITS["adder"])
     subject = compiled.subject(np.ones((1, 6)))

@@ -72,6 +72,7 @@ def test_terms_of_unequal_places_fall_like_the_root_of_the_width():
 
 
 @pytest.mark.parametrize("trained", [("W",), ("W", "A")])
+@pytest.mark.slow
 def test_kernel_regression_is_ridge_regression_on_the_gradients(trained):
     network, positions, ridge = random_rnn(9, 4, seed=3), (4, 5), 1e-2
     x, fresh, y = sequences(7), sequences(5, seed=9), np.random.default_rng(0).standard_normal((7, 2, 1))

@@ -19,6 +19,7 @@ def sequences(eps_x: float, last: str = "eps") -> tuple[np.ndarray, np.ndarray, 
 
 
 @pytest.mark.parametrize("last", ["eps", "one"])
+@pytest.mark.slow
 def test_gram_is_that_of_wide_networks(last):
     """Forty networks of width 1000: means have an error of about √(5L/m)/√40 = 2.7%."""
     x, y, base = sequences(0.5, last)
@@ -69,6 +70,7 @@ def test_sequences_of_other_lengths_and_zeros_are_allowed():
     assert np.all(gram(np.zeros((3, 2)), np.ones((3, 2))).product == 0)
 
 
+@pytest.mark.slow
 def test_norm_fluctuations_are_those_of_random_networks_and_more_than_of_fresh_matrices():
     """150 networks of width 1000: a standard deviation has an error of about 6%; higher orders add 8% at the end."""
     x, _, _ = sequences(0.1)

@@ -169,7 +169,7 @@ def trace(machine: Machine, word: Word, steps: int, *, beyond: bool = True) -> T
     """Every step of a run of `steps` steps; of one that halts earlier, without what is `beyond` only up to there."""
     require_integer("steps", steps, 0)
     at = Configuration(machine, word)
-    parts: list[Sequence[Any]] = [([machine.start], [at.tape.get(1, 0)], [1])]
+    parts: list[Any] = [np.array([[machine.start], [at.tape.get(1, 0)], [1]], np.int32)]
     while at.time < steps and not at.halted:  # lists of all steps would take five times the memory
         taken = at.advance(min(CHUNK, steps - at.time))
         parts.append([np.array(each, np.int32) for each in taken])
@@ -177,7 +177,7 @@ def trace(machine: Machine, word: Word, steps: int, *, beyond: bool = True) -> T
         cells = np.arange(at.cell + 1, at.cell + 1 + steps - at.time)
         symbols = [at.tape.get(place, 0) for place in cells.tolist()]
         parts.append((np.full(len(cells), machine.next_state[at.state, at.tape.get(at.cell, 0)]), symbols, cells))
-    state, symbol, cell = (np.concatenate(each).astype(np.int32) for each in zip(*parts, strict=True))
+    state, symbol, cell = (np.concatenate(each, dtype=np.int32) for each in zip(*parts, strict=True))
     return Trace(machine, at.word, state, symbol, cell, at.time if at.halted else None)
 
 

@@ -35,6 +35,9 @@ app = App(
     help_epilogue="Begin with krogh list experiments, krogh show parity/scaling, krogh run parity/scaling "
     "--scale smoke, krogh report runs/smoke; krogh init task my-task for one of your own.",
     error_formatter=lambda problem: f"krogh: {problem}",
+    default_parameter=Parameter(
+        show_default=lambda value: None if value is False or value in (None, "", ()) else str(value)
+    ),
     suppress_keyboard_interrupt=False,  # `main` sees to it
 )
 app.register_install_completion_command()
@@ -88,9 +91,9 @@ def run(
     json: Flag = False,
     strict: Flag = False,
     stale: str = "",
-    path: Literal["", "xla", "resident"] = "",
+    path: Literal["xla", "resident"] | None = None,
     devices: str = "",
-    log: Literal["", "mlflow", "wandb"] = "",
+    log: Literal["mlflow", "wandb"] | None = None,
     plain: Flag = False,
     executor: Literal["local", "ray"] = "local",
     address: str | None = None,
@@ -133,7 +136,7 @@ def run(
             as_json=json,
             strict=strict,
             stale=stale,
-            log=log,
+            log=log or "",
             plain=plain,
             executor=chosen,
         )
@@ -388,6 +391,11 @@ def bench(
     from krogh.bench import run_benchmark
 
     return run_benchmark(seconds, million=million, out=out, as_json=json)
+
+
+for _command in app:
+    if not _command.startswith("-"):
+        app[_command].help_epilogue = ""  # where to begin is said once
 
 
 def _load(files: tuple[Path, ...]) -> None:

@@ -61,6 +61,7 @@ def run_experiments(
                 weights=weights,
                 stale=stale,
                 plain=plain,
+                elsewhere=executor is not run_cohorts,
             )
             for name in chosen
         ]

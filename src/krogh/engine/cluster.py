@@ -55,7 +55,7 @@ from krogh.engine.shares import CPU, GPU, CohortWork, Lost, Share, next_share
 from krogh.errors import ClusterLost, KroghError, require
 from krogh.saying import first_line, say
 
-STRIKES = 3  # workers that die of the same trials before they are given up
+STRIKES = 3  # workers that die of the same trials before they are given up; faults of others in a row, per worker
 LOOK_SECONDS = 2.0  # between two looks at what the cluster has
 LOST_SECONDS = 30.0  # without an answer, before the cluster is given up; after 60, Ray ends the process
 ANSWER_SECONDS = 5.0
@@ -388,6 +388,7 @@ class _Run:
         self._name = f"{os.getpid()}-{time.time_ns()}-{next(_RUNS)}"
         self._heard = time.monotonic()
         self._on_cores = 0.0, 0  # seconds and trials
+        self._in_vain = 0  # tasks since the last record that ended without one, and not because a worker was lost
 
     def records(self) -> Generator[tuple[int, Finished | None], None, None]:
         import ray
@@ -515,7 +516,7 @@ class _Run:
         spent = replace(message.usage)
         if message.finished is not None:
             work = next(work for work, _ in share.pieces if work.place == message.place)
-            found = work.fresh(message.finished)
+            found, self._in_vain = work.fresh(message.finished), 0
             steps = message.finished.steps.sum(dtype=np.int64) - found.steps.sum(dtype=np.int64)
             spent.useful_steps -= int(steps)  # of what had been there before
             trials = len(message.finished.position)
@@ -535,21 +536,27 @@ class _Run:
         missing = 0
         for work, positions in share.pieces:
             work.flying -= len(positions)
-            lost = positions[~work.seen[positions]]
-            missing += len(lost)
-            if not len(lost):
+            without = positions[~work.seen[positions]]
+            missing += len(without)
+            if not len(without):
                 continue
             if not blamed:
-                work.give_back(lost, share.strikes)
+                work.give_back(without, share.strikes)
                 continue
             strikes = share.strikes + 1
             if strikes >= STRIKES:
-                raise KroghError(_given_up(work, lost, strikes, share))
+                raise KroghError(_given_up(work, without, strikes, share))
             # Smaller and smaller parts, so that the trials that kill workers are found, and the others trained.
-            parts = int(np.ceil(np.sqrt(len(lost)))) if strikes == 1 else len(lost)
-            work.lost += [Lost(part, strikes) for part in np.array_split(lost, parts)]
+            parts = int(np.ceil(np.sqrt(len(without)))) if strikes == 1 else len(without)
+            work.lost += [Lost(part, strikes) for part in np.array_split(without, parts)]
         if share.fault is not None or missing:
             self._tell(share, missing)
+        losses = ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError, ray.exceptions.NodeDiedError
+        if missing and not isinstance(share.fault, losses):
+            self._in_vain += 1
+            why = "tasks end without a record" if share.fault is None else first_line(share.fault)
+            most = STRIKES * (1 + self._room(share.kind))
+            require(self._in_vain < most, f"{most} tasks in a row have failed on the cluster: {why}")
 
     def _was_alone(self, share: Share) -> bool:
         """Whether the memory of its node was this share's: of several, Ray ends the one that began last."""
@@ -580,7 +587,7 @@ def _cause(fault: Any) -> Exception:
     """What went wrong in a task, as it would have been raised here."""
     cause = fault.cause if isinstance(fault.cause, Exception) else fault
     if isinstance(cause, KroghError):
-        return KroghError(str(cause))
+        return type(cause)(str(cause))
     if isinstance(cause, ImportError):
         return KroghError(f"a worker cannot import what it needs ({cause}): install the same packages on all nodes")
     return cause

@@ -109,9 +109,10 @@ def next_share(
     waiting = [work for work in works if work.waiting.left()]
     if not waiting:
         return None
-    if kind == GPU:
-        return Share(kind, _for_gpu(waiting, workers))
-    return Share(kind, _for_cpu(waiting, workers, under_way, typical))
+    pieces = _for_gpu(waiting, workers) if kind == GPU else _for_cpu(waiting, workers, under_way, typical)
+    # Another process that shares the study may have been given what waited a moment ago.
+    pieces = [(work, positions) for work, positions in pieces if len(positions)]
+    return Share(kind, pieces) if pieces else None
 
 
 def _for_cpu(

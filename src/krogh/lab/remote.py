@@ -37,7 +37,7 @@ import polars as pl
 
 from krogh.errors import KroghError, require
 from krogh.files import write_json
-from krogh.lab.sites import Entry, Site, is_url, mirror_of, mirrors, reached, writer
+from krogh.lab.sites import Entry, Site, is_url, mirror_of, mirrors, reached, tidied, writer
 from krogh.lab.store import check_file
 from krogh.lab.weights import check_weights
 from krogh.saying import first_line, say
@@ -70,7 +70,7 @@ def address(place: Path | str, path: Path) -> str:
     if not is_url(place):
         return ""
     below = path.relative_to(mirror_of(str(place))).as_posix()
-    return str(place).rstrip("/") + ("" if below == "." else f"/{below}")
+    return tidied(str(place)) + ("" if below == "." else f"/{below}")
 
 
 # --- one study: its mirror, what is there and what is at the URL ------------------------------------------------------
@@ -341,7 +341,7 @@ def named(place: Path | str) -> Iterator[None]:
     if not is_url(place):
         yield
         return
-    url, mirror = str(place).rstrip("/"), str(mirror_of(str(place)))
+    url, mirror = tidied(str(place)), str(mirror_of(str(place)))
     try:
         yield
     except KroghError as problem:

@@ -167,7 +167,7 @@ def _complete(
 ) -> PlannedStudy:
     """Train the trials into their folder; returns what was planned when all is there."""
     try:
-        planned = plan_study(given, "", out, weights=keep, stale=stale)
+        planned = plan_study(given, "", out, weights=keep, stale=stale, elsewhere=train is not run_cohorts)
         _require_all_that_are_there(planned)
         planned = replace(planned, head={**planned.head, "kind": RUN, "command": ""})
         with showing(progress, given.name) as show:

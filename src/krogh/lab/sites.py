@@ -32,6 +32,9 @@ STREAMS = 8
 """Files that travel at once where a file system can do that."""
 
 _URL = re.compile(r"[A-Za-z][\w+.-]*(::[\w+.-]+)*://")
+_LOCAL = {"file", "local"}
+_ROOTED = {*_LOCAL, "memory"}  # whose own root is a place
+_SECRET = re.compile(r"://[^/@:]*:(?!\d*(/|$))[^@]*@|[?&][^=&]*(token|secret|password|sig|key)[^=&]*=", re.IGNORECASE)
 _OBJECTS = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "memory"}  # what is written appears at once
 _HOPELESS = (
     *(FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError),
@@ -41,6 +44,21 @@ _HOPELESS = (
 
 def is_url(place: object) -> bool:
     return isinstance(place, str) and bool(_URL.match(place))
+
+
+def tidied(url: str) -> str:
+    """A URL without slashes at its end; one that keeps a secret, or names no place, is refused."""
+    schemes, _, rest = url.partition("://")
+    scheme, rest = schemes.rpartition("::")[2], rest.rstrip("/")
+    require(
+        not _SECRET.search(url),
+        f"leave passwords and tokens out of {schemes}://... (a study's page names its URL); docs/stores.md says where "
+        "they go",
+    )
+    require(rest or scheme in _ROOTED, f"{url} names no place; say {schemes}://BUCKET/FOLDER, or the like")
+    absolute = scheme not in _LOCAL or url.partition("://")[2].startswith("/")
+    require(absolute, f"{url} is relative to nothing; give the whole path, {schemes}:///tmp/runs say")
+    return f"{schemes}://{rest}" if rest or scheme not in _LOCAL else f"{schemes}:///"
 
 
 @dataclass(frozen=True)
@@ -55,7 +73,7 @@ class Site:
     """A folder behind a URL, and its mirror."""
 
     def __init__(self, url: str):
-        self.url = url.rstrip("/")
+        self.url = tidied(url)
         self.files, self._root = _file_system(self.url)
         self.mirror = mirror_of(self.url)
         spoken = self.files.protocol
@@ -132,19 +150,14 @@ class Site:
                 done.result()
 
     def _path(self, name: str) -> str:
-        return f"{self._root}/{name}" if name else self._root
+        return f"{self._root}/{name}" if name else self._root or "/"
 
 
 def mirror_of(url: str) -> Path:
     """The folder of this machine in which a URL is worked on; one of a URL below lies below it."""
-    scheme, _, rest = url.rstrip("/").partition("://")
+    scheme, _, rest = tidied(url).partition("://")
     host, *parts = rest.split("/")
     require(".." not in parts and "." not in parts, f"{url} must not have . or .. in its path")
-    secret = re.search(r":[^@]*@", host)
-    require(
-        not secret,
-        f"leave the password out of {scheme}://... (a study's page names its URL); docs/stores.md says where it goes",
-    )
     words = [quote(scheme, safe=""), quote(host, safe="") or "%", *(quote(part, safe="") for part in parts if part)]
     return mirrors().joinpath(*words)
 

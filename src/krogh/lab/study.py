@@ -258,11 +258,13 @@ def plan_study(
     weights: bool = False,
     stale: str = "",
     plain: bool = False,
+    elsewhere: bool = False,
 ) -> PlannedStudy:
     """What `run` would do, with every reason to refuse found before anything is trained; nothing is written.
 
     Trials whose source has changed since they were trained are refused, unless `stale` says to reuse them as they are
-    or to retrain them. `plain` figures have no headline; a study that has them keeps them so.
+    or to retrain them. `plain` figures have no headline; a study that has them keeps them so. Trials that are trained
+    `elsewhere` need not fit into this machine's device.
     """
     settings = experiment.settings(scale, changes)
     cohorts = list(experiment.trials(settings))
@@ -293,7 +295,8 @@ def plan_study(
         retrain = before is None
     if plain or (before or {}).get("plain"):
         head |= {"plain": True, "command": f"{head['command']} --plain"}
-    require_room((without_parents(cohort).fitted().template for cohort in cohorts), devices_here()[0])
+    if not elsewhere:
+        require_room((without_parents(cohort).fitted().template for cohort in cohorts), devices_here()[0])
     return PlannedStudy(experiment, scale, settings, cohorts, ids, folder, head, before, weights, retrain, out)
 
 

@@ -38,6 +38,7 @@ def test_a_plan_in_words_and_as_json(call, quick, tmp_path):
         (["parity/hist"], "did you mean 'parity/histogram'"),
         (["parity/histogram", "--scale", "papier"], "unknown scale 'papier'"),
         (["parity/histogram", "--seconds", "0"], "seconds must be positive"),
+        (["parity/histogram", "--seconds", "inf"], "seconds must be positive and finite; got seconds=inf"),
         (["parity/histogram", "--like", "nowhere"], "no study of parity/histogram in nowhere"),
         (["parity/histogram", "--set", "batch_size=1000000000"], "does not fit"),
     ],

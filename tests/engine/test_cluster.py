@@ -12,6 +12,7 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -20,10 +21,10 @@ from clusters import EXPERIMENT, Majority, learners, seed_given, train
 
 import krogh
 from krogh.engine import Inherited, Weights, family, run_cohorts, sending
-from krogh.engine.cluster import RayExecutor, _require_answer
+from krogh.engine.cluster import STRIKES, RayExecutor, _cause, _require_answer, _Run
 from krogh.engine.lane import Waiting
-from krogh.engine.shares import CPU, GPU, LEAST_SECONDS, MOST_SECONDS, CohortWork, next_share
-from krogh.errors import KroghError
+from krogh.engine.shares import CPU, GPU, LEAST_SECONDS, MOST_SECONDS, CohortWork, Share, next_share
+from krogh.errors import KroghError, TooLarge
 
 PROBES = (krogh.Error(), krogh.Movement(), krogh.BatchLoss())
 ray = pytest.importorskip("ray")
@@ -152,6 +153,37 @@ def test_a_gpu_has_equal_parts_or_whole_cohorts():
     assert [len(some) for share in few for _, some in share] == [1000] * 4
     many = handed_out([work_of(100, place=place) for place in range(16)], GPU, 2)
     assert [len(some) for _, some in many[0]] == [100] * 4 and len(many) < 16
+
+
+@pytest.mark.parametrize("kind", [CPU, GPU])
+def test_what_another_process_was_given_a_moment_ago_is_no_share(kind):
+    class Emptied(Waiting):
+        def take(self, count):
+            return super().take(0)
+
+    work = work_of(5, pace=0.1)
+    work.waiting = Emptied(np.arange(5))
+    assert next_share([work], kind, 2, 0) is None
+    ((found, taken),) = next_share([work, work_of(5, pace=0.1, place=1)], kind, 2, 0).pieces
+    assert found.place == 1 and len(taken)
+
+
+def test_tasks_that_fail_one_after_the_other_end_a_run_with_their_reason(said):
+    run, work = object.__new__(_Run), work_of(6)
+    run._executor, run._sight = SimpleNamespace(say=said.append), SimpleNamespace(workers={CPU: 2, GPU: 0})
+    run._ceiling, run._running, run._in_vain = {}, {}, 0
+    with pytest.raises(KroghError, match=r"9 tasks in a row have failed on the cluster: .*no such package"):
+        for _ in range(STRIKES * 3):
+            share = Share(CPU, [(work, work.waiting.take(3))])
+            work.flying += 3
+            share.fault = ray.exceptions.RuntimeEnvSetupError("no such package")
+            run._settle(share)
+    assert len(said) == 9 and work.flying == 0 and work.waiting.left() == 6
+
+
+def test_an_error_of_a_worker_has_the_code_that_it_would_have_here():
+    found = _cause(SimpleNamespace(cause=TooLarge("one trial alone does not fit")))
+    assert (type(found), found.code, str(found)) == (TooLarge, 5, "one trial alone does not fit")
 
 
 # --- on a cluster --------------------------------------------------------------------------------------------------

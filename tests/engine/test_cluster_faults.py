@@ -186,3 +186,28 @@ def test_a_cluster_seen_from_outside_trains_the_same(tmp_path):
     tables = [pl.read_parquet(tmp_path / name / "mine" / "slow" / "trials.parquet") for name in ("out", "quiet")]
     assert_frame_equal(*tables)
     assert len(tables[0]) == 12
+
+
+# --- tokens ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_a_machine_that_has_a_token_sends_it_to_a_head_that_asks_for_it(tmp_path, asks):
+    """One that has started a local cluster has a token, and `ray start` then asks for it."""
+    plugin, port = tmp_path / "guessing.py", free_port()
+    plugin.write_text(EXPERIMENT)
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray" / "auth_token").write_text("0" * 64)
+    run = ("run", "mine/slow", "--plugin", plugin, "--scale", "smoke", "--set", "seeds=2", "--out", tmp_path / "out")
+    with processes() as started:
+        for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
+            del started.environment[name]
+        started.environment["HOME"] = str(tmp_path)
+        own = dict(started.environment)
+        started.environment |= {} if asks else {"RAY_AUTH_MODE": "disabled"}
+        started.head(port)
+        started.environment = own
+        driver = started.krogh(*run, "--executor", "ray", "--address", f"localhost:{port}")
+        _, err = driver.communicate(timeout=180)
+        assert driver.returncode == 0 and "gcs" not in err, err
+    assert len(pl.read_parquet(tmp_path / "out" / "mine" / "slow" / "trials.parquet")) == 8

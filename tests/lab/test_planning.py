@@ -111,6 +111,16 @@ def test_what_can_be_counted_is_exact_and_pilots_are_remembered(tiny, cache, mon
         plan_costs(tiny.Tiny(), "smoke", changes={"rate": 0.2}, **QUICK)
 
 
+def test_trials_that_differ_anywhere_have_pilots_of_their_own(tiny, cache, monkeypatch):
+    flown = []
+    monkeypatch.setattr(planning, "fly", lambda cohort, *_: flown.append(cohort) or Pilot(1.0, 1.0, 0.0, (10,), ()))
+    template = tiny.Tiny().trials(tiny.Settings(widths=(8,)))[0].template
+    for rates in ([0.1, 0.2, 0.1], [0.1, 1e-6, 0.1], [0.1, 0.2, 0.1]):
+        (cohort,) = krogh.sweep(template, training__optimiser__rate=rates)
+        planning._Pilots([cohort], 1.0, 1, "").of(cohort)
+    assert len(flown) == 2
+
+
 def pretended(monkeypatch, found=None) -> list[int]:
     """Pilots that take no time: a step takes a microsecond per unit of width; the widths that were piloted."""
     asked: list[int] = []

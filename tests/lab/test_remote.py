@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -141,6 +142,48 @@ def test_what_is_a_url():
         assert sites.is_url(place)
     for place in ("runs/laptop", "C:\\runs", "C:/runs", "/tmp/x:/y", Path("s3:/bucket")):
         assert not sites.is_url(place)
+
+
+@pytest.mark.parametrize(
+    "url, complaint",
+    [
+        ("s3://", "names no place; say s3://BUCKET/FOLDER"),
+        ("gs:///", "names no place"),
+        ("file://runs/x", "relative to nothing; give the whole path, file:///tmp/runs"),
+        ("sftp://me:word@host/runs", "leave passwords and tokens out"),
+        ("s3://key:sec/ret@bucket/runs", "leave passwords and tokens out"),
+        ("zip://x::https://me:word@host/a.zip", "leave passwords and tokens out"),
+        ("https://host/x?sig=abc", "leave passwords and tokens out"),
+    ],
+)
+def test_urls_that_name_no_place_or_keep_a_secret_are_refused(tiny, machine, url, complaint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(KroghError, match=re.escape(complaint)) as refused:
+        run_study(tiny.Tiny(), "smoke", url)
+    assert "word" not in str(refused.value).replace("passwords", "") and "ret" not in str(refused.value)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "url, tidy",
+    [
+        ("memory://", "memory://"),
+        ("file:///", "file:///"),
+        ("file:///tmp/runs//", "file:///tmp/runs"),
+        ("s3://bucket/", "s3://bucket"),
+        ("sftp://me@host:22/runs/", "sftp://me@host:22/runs"),
+        ("sftp://host:22/a@b", "sftp://host:22/a@b"),
+    ],
+)
+def test_urls_have_no_slash_at_their_end(url, tidy):
+    assert sites.tidied(url) == tidy
+
+
+def test_a_file_system_has_a_root(machine):
+    for url in ("memory://", "file:///"):
+        site = sites.Site(url)
+        assert site._path("") == "/" and site._path("a/b") == "/a/b"
 
 
 @pytest.mark.parametrize("url", ["memory", "file", pytest.param("s3", marks=pytest.mark.slow)], indirect=True)
@@ -355,7 +398,7 @@ def test_a_url_that_cannot_be_reached_or_opened_is_one_line(flaky, machine, tiny
     assert problem.value.errno  # the command line makes one line of it
     with pytest.raises(KroghError, match="Protocol not known"):
         open_study("nowhere://x")
-    with pytest.raises(KroghError, match="password"):
+    with pytest.raises(KroghError, match="leave passwords"):
         open_study("sftp://me:secret@host/runs")
     with pytest.raises(KroghError, match="no study under memory://none"):
         open_study("memory://none")

@@ -20,7 +20,7 @@ from support import retell
 
 from krogh.engine import sweep
 from krogh.engine.lane import Waiting
-from krogh.errors import KroghError
+from krogh.errors import KroghError, TooLarge
 from krogh.files import STUDY_SCHEMA
 from krogh.lab import Results, run_study, study, training
 from krogh.lab.members import joined
@@ -699,3 +699,10 @@ def test_a_study_whose_folder_is_a_link_is_neither_judged_nor_run(tiny, copy, tm
     with pytest.raises(KroghError, match="figures leads out of the study's folder by a link"):
         judge_study(copy)
     assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_what_is_trained_elsewhere_need_not_fit_here(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr("krogh.engine.memory.memory_of", lambda device: 10)
+    with pytest.raises(TooLarge, match="does not fit"):
+        plan_study(tiny.Tiny(), "smoke", tmp_path)
+    assert plan_study(tiny.Tiny(), "smoke", tmp_path, elsewhere=True).cohorts

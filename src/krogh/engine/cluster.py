@@ -29,6 +29,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -70,6 +71,8 @@ ENVIRONMENT = {
 }
 """What a worker's process is told: its share of a node is one core, or one GPU."""
 
+TOKEN = Path("~/.ray/auth_token")
+"""Where a machine that has started a local cluster keeps its token."""
 TOKEN_HINT = " (one that asks for a token needs RAY_AUTH_MODE=token and the RAY_AUTH_TOKEN of its nodes)"
 
 _RUNS = itertools.count()
@@ -165,10 +168,12 @@ class RayExecutor:
 
     def connect(self) -> None:
         """Join the cluster, or start one; a second time this does nothing."""
-        import ray
-
         if self._functions:
             return
+        if self.address and not ("ray" in sys.modules and sys.modules["ray"].is_initialized()):
+            _require_answer(self.address)  # Ray reads when it is imported whether to send a token
+        import ray
+
         require(
             ray.util.client.ray.is_connected()
             or getattr(ray._private.worker.global_worker, "mode", None) != ray.WORKER_MODE,
@@ -264,7 +269,6 @@ def _start(address: str | None, cpus: int | None) -> None:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else a warning
     import ray
 
-    _require_answer(address)
     quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
     own: dict[str, Any] = {} if address else {"num_cpus": cpus or cores_here(), "include_dashboard": False}
     before = signal.getsignal(signal.SIGTERM)
@@ -295,33 +299,45 @@ def _until_it_is_up(join: Callable[[], object]) -> None:
         time.sleep(1.0)
 
 
-def _require_answer(address: str | None) -> None:
+def _require_answer(address: str) -> None:
     """Refuse an address where nobody listens: Ray would try for minutes."""
-    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
-    if colon and port.isdigit():
-        deadline = time.monotonic() + ANSWER_SECONDS
-        while True:
-            try:
-                socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_SECONDS).close()
-                break
-            except ConnectionRefusedError as cause:  # a head that has just begun opens its ports one after the other
-                if time.monotonic() > deadline:
-                    raise KroghError(f"no Ray cluster answers at {address}: {cause.strerror}") from None
-                time.sleep(0.5)
-            except OSError as cause:
-                raise KroghError(f"no Ray cluster answers at {address}: {cause.strerror or cause}") from None
-        if address == f"{host}:{port}":
-            _require_head(address)
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not (colon and port.isdigit()):
+        _require_head(address)
+        return
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while True:
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_SECONDS).close()
+            break
+        except ConnectionRefusedError as cause:  # a head that has just begun opens its ports one after the other
+            if time.monotonic() > deadline:
+                raise KroghError(f"no Ray cluster answers at {address}: {cause.strerror}") from None
+            time.sleep(0.5)
+        except OSError as cause:
+            raise KroghError(f"no Ray cluster answers at {address}: {cause.strerror or cause}") from None
+    if address == f"{host}:{port}":
+        _require_head(address)
+    elif TOKEN.expanduser().exists():
+        os.environ.setdefault("RAY_AUTH_MODE", "token")  # its door takes a token that it does not ask for
 
 
 def _require_head(address: str) -> None:
-    """Refuse what listens and is no head: Ray would ask it for minutes, in a call that nothing ends."""
-    health = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
+    """Refuse what listens and is no head: Ray would ask it for minutes, in a call that nothing ends.
+
+    Where a machine has a token, a head that is started there asks for it; Ray's own drivers do not send it unless told.
+    """
+    health = [sys.executable, "-m", "ray.scripts.scripts", "health-check"]
+    health += [] if address == "auto" else ["--address", address]
     try:
-        subprocess.run(health, capture_output=True, timeout=HEAD_SECONDS)  # what else is wrong, joining says
+        done = subprocess.run(health, capture_output=True, timeout=HEAD_SECONDS)  # what else is wrong, joining says
     except subprocess.TimeoutExpired:
         ports = "a head has port 6379 unless another was chosen, and ray://HOST:10001 is its door for clients"
         raise KroghError(f"something listens at {address}, but no Ray head answers there ({ports})") from None
+    if b"AuthenticationError" in done.stderr:
+        unsaid = TOKEN.expanduser().exists() and "RAY_AUTH_MODE" not in os.environ and "ray" not in sys.modules
+        require(unsaid, f"no Ray cluster could be joined at {address}{TOKEN_HINT}")
+        os.environ["RAY_AUTH_MODE"] = "token"
 
 
 def _environment(kind: str) -> dict[str, str]:
@@ -554,7 +570,7 @@ class _Run:
         losses = ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError, ray.exceptions.NodeDiedError
         if missing and not isinstance(share.fault, losses):
             self._in_vain += 1
-            why = "tasks end without a record" if share.fault is None else first_line(share.fault)
+            why = "they end without a record" if share.fault is None else " ".join(str(share.fault).split())[:500]
             most = STRIKES * (1 + self._room(share.kind))
             require(self._in_vain < most, f"{most} tasks in a row have failed on the cluster: {why}")
 

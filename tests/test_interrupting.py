@@ -54,7 +54,7 @@ def test_what_else_is_dropped_is_still_said():
     assert "ValueError: said" in err and out == ""
 
 
-@pytest.mark.parametrize("signals", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGTERM] * 3])
+@pytest.mark.parametrize("signals", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGTERM] * 3, [signal.SIGHUP]])
 def test_signals_that_come_together_ask_once(signals):
     with run(CLEANING.format("time.sleep(1)")) as process:
         assert process.stdout.readline() == "begun\n"
@@ -62,6 +62,41 @@ def test_signals_that_come_together_ask_once(signals):
             process.send_signal(number)
         out, err = process.communicate(timeout=60)
     assert out == "cleaned\n" and err == "" and process.returncode == 0
+
+
+def test_a_command_that_is_to_outlive_its_terminal_does():
+    """`nohup` has the signal ignored from the beginning on."""
+    with run("signal.signal(signal.SIGHUP, signal.SIG_IGN)\nwatch()" + CLEANING.format("pass")) as process:
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.5)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=60)[0] == "cleaned\n"
+
+
+SCRIPT = """
+import threading, time
+from krogh.interrupting import leave_with_main_thread
+threading.Thread(target=time.sleep, args=({seconds},)).start()  # as a program of XLA's that runs
+try:
+    raise KeyboardInterrupt
+except KeyboardInterrupt:
+    leave_with_main_thread()
+    {then}
+print("went on")
+"""
+
+
+@pytest.mark.parametrize(("then", "seconds", "code"), [("raise", 30, 130), ("pass", 2, 0)])
+def test_a_script_that_is_interrupted_ends_soon_unless_it_goes_on(then, seconds, code):
+    begun = time.monotonic()
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    script = SCRIPT.format(then=then, seconds=seconds)
+    with subprocess.Popen([sys.executable, "-c", script], **pipes) as process:
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == code and time.monotonic() - begun < 10
+    assert (out == "went on\n") == (code == 0) and ("KeyboardInterrupt" in err) == (code == 130)
 
 
 def test_a_second_one_ends_it_at_once():

@@ -15,9 +15,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from krogh.errors import KroghError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 STUDY_SCHEMA = 2
 """Of study.json and claims.json: raised whenever a reader of the one before could be misled."""
@@ -86,6 +89,28 @@ def _number_of_fault(cause: Exception, path: Path) -> int | None:
         if shutil.disk_usage(path.parent).free < LEAST_FREE:
             return errno.ENOSPC
     return None
+
+
+def is_text(path: str) -> bool:
+    """Whether a path can be written down: a file system may have names that are none in any language."""
+    try:
+        return bool(path.encode("utf-8")) or not path
+    except UnicodeEncodeError:
+        return False
+
+
+def scan_table(path: Path) -> pl.LazyFrame:
+    """A Parquet file, of which only what is asked for is read; the path is taken as it is, with any * ? [ in it."""
+    import polars as pl
+
+    return pl.scan_parquet(path, glob=False)
+
+
+def read_table(path: Path, columns: list[str] | None = None) -> pl.DataFrame:
+    """A Parquet file, or some of its columns; the path is taken as it is."""
+    import polars as pl
+
+    return pl.read_parquet(path, columns=columns, glob=False)
 
 
 def put_in_place(temporary: Path, path: Path) -> Path:

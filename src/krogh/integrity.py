@@ -123,7 +123,7 @@ def fault(folder: Path, name: str, summary: Mapping[str, Any]) -> str:
             return "" if digest_of(path) == expected else DAMAGED
         return "is damaged: it is cut short" if name.endswith(".parquet") and not _has_both_ends(path) else ""
     except KroghError as problem:
-        return str(problem)
+        return str(problem).removeprefix(f"{folder / name} ")
     except OSError as problem:
         return f"cannot be read ({problem.strerror or problem})"
 

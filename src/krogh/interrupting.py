@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM (by which a scheduler takes a machine back): the end comes soon, wherever a command stands.
+"""Ctrl-C, SIGTERM (by which a scheduler takes a machine back) and SIGHUP (a terminal that is gone): the end comes soon.
 
 The first one is a `KeyboardInterrupt`, which leaves a study that can be resumed. Python raises it only between two
 instructions of its own: a compiled computation in the main thread would hold it up for as long as it takes. So a
@@ -27,7 +27,8 @@ GRACE_SECONDS = 4.5
 ONE_REQUEST_SECONDS = 0.5
 """Signals that come within this time ask once: `timeout` and schedulers tell a process, and then its group."""
 MOMENT_SECONDS = 0.05
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+AFTERWARDS_SECONDS = 0.5
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 class _Interruption:
@@ -59,7 +60,8 @@ def watch() -> None:
     interruption, said = _Interruption(), sys.unraisablehook
     sys.unraisablehook = lambda it: interruption.drop() if it.exc_type is KeyboardInterrupt else said(it)
     for number in _SIGNALS:
-        signal.signal(number, interruption.hear)
+        if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:  # `nohup` stays what it is
+            signal.signal(number, interruption.hear)
     signal.set_wakeup_fd(mouth.fileno(), warn_on_full_buffer=False)
     threading.Thread(target=_listen, args=(interruption, ear, mouth), daemon=True).start()
 
@@ -76,6 +78,23 @@ def leave(code: int = INTERRUPTED) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)
+
+
+def leave_with_main_thread() -> None:
+    """In a script: once it has ended by an interruption, the process ends too, without waiting for what computes.
+
+    A program of XLA's that runs, or is compiled, would keep Python from ending. Whoever catches the interruption goes
+    on as before, and so does a prompt or a notebook.
+    """
+
+    def follow() -> None:
+        threading.main_thread().join()
+        time.sleep(AFTERWARDS_SECONDS)  # what the script itself does at its end
+        if getattr(sys, "last_type", None) is KeyboardInterrupt:
+            leave()
+
+    if not hasattr(sys, "ps1"):
+        threading.Thread(target=follow, daemon=True).start()
 
 
 def _importing(frame: FrameType | None) -> bool:

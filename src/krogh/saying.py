@@ -6,7 +6,7 @@ import re
 import sys
 from typing import Any
 
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def say(line: str) -> None:
@@ -14,7 +14,7 @@ def say(line: str) -> None:
 
 
 def printable(found: Any) -> Any:
-    """Text, or data of JSON, in which nothing moves a cursor, names a window, or cannot be written."""
+    """Text, or data of JSON, in which nothing moves a cursor, turns words round, or cannot be written."""
     if isinstance(found, str):
         return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", found)
     if isinstance(found, dict):

@@ -9,6 +9,7 @@ import dataclasses
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -27,10 +28,11 @@ from krogh import open_study, sweep
 from krogh.errors import KroghError
 from krogh.files import replacing
 from krogh.lab import members, run_study, training
+from krogh.lab import study as study_module
 from krogh.lab.frontier import Rule
 from krogh.lab.search import Problem, Search
 from krogh.lab.store import Store
-from krogh.lab.study import judge_study
+from krogh.lab.study import judge_study, plugin_of
 from krogh.registry import EXPERIMENTS
 from krogh.report import write_report
 from krogh.report.read import find_studies
@@ -297,7 +299,7 @@ def test_damaged_costs_are_refused_before_anything_is_trained(tiny, tmp_path, re
     cost.write_bytes(cost.read_bytes()[:20])
     Store(folder / "cohorts").files()[0].unlink()
     left = Store(folder / "cohorts").files()
-    with pytest.raises(KroghError, match=r"damaged.* remove it: what that process cost is then not counted"):
+    with pytest.raises(KroghError, match=r"damaged.* remove it: of what that process cost"):
         run_study(tiny.Tiny(), "smoke", tmp_path)
     assert Store(folder / "cohorts").files() == left
 
@@ -313,7 +315,7 @@ def test_a_digit_that_changed_in_a_sound_file_is_noticed(name, tiny, tmp_path, r
     number["trained_steps"] += 4000
     path.write_text(json.dumps(found))
     if name == "costs":
-        with pytest.raises(KroghError, match=r"damaged; remove it: what that process cost is then not counted"):
+        with pytest.raises(KroghError, match=r"damaged; remove it: of what that process cost"):
             run_study(tiny.Tiny(), "smoke", tmp_path)
         return
     (study,) = find_studies(folder)
@@ -328,6 +330,108 @@ def test_a_digit_that_changed_in_a_sound_file_is_noticed(name, tiny, tmp_path, r
     run_study(tiny.Tiny(), "smoke", tmp_path, stale="reuse")
     after = json.loads((folder / "study.json").read_text())
     assert after["engine"] == before["engine"] and not find_studies(folder)[0].faults
+
+
+def test_costs_that_are_lost_are_those_that_the_study_knows(tiny, tmp_path, reference):
+    folder = tmp_path / "tiny" / "parity"
+    shutil.copytree(reference.folder, folder)
+    before = json.loads((folder / "study.json").read_text())["engine"]
+    for path in (folder / "costs").iterdir():
+        path.unlink()
+    run_study(tiny.Tiny(), "smoke", tmp_path)
+    (folder / "study.json").unlink()  # what is known of costs without it
+    run_study(tiny.Tiny(), "smoke", tmp_path, stale="reuse")
+    after = json.loads((folder / "study.json").read_text())["engine"]
+    assert {name: after[name] for name in ("trained_steps", "useful_steps", "training_seconds")} == {
+        name: before[name] for name in ("trained_steps", "useful_steps", "training_seconds")
+    }
+
+
+def test_a_measured_table_of_a_study_that_was_killed_is_known_by_its_digest(tiny, tmp_path, reference, monkeypatch):
+    """Killed while it concludes: a table that changed since is measured again, one that did not is kept."""
+
+    class Killed(BaseException):
+        pass
+
+    def kill(*_: object) -> None:
+        raise Killed
+
+    for conclude in ("_conclude", "_save_figure"):
+        out = tmp_path / conclude
+        folder = out / "tiny" / "parity"
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(study_module, conclude, kill)
+            run_study(tiny.Tiny(), "smoke", out)
+        path = folder / "measures" / "times.parquet"
+        written = path.stat().st_mtime_ns
+        again = run_study(tiny.Tiny(), "smoke", out)
+        assert path.stat().st_mtime_ns == written and again.claims == reference.claims
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(study_module, conclude, kill)
+            again.summary["status"] = "running"
+            shutil.copy(folder / "study.json", out / "kept.json")
+            path.unlink()
+            run_study(tiny.Tiny(), "smoke", out)
+        pl.read_parquet(path).with_columns(pl.col("time") + 1.0).write_parquet(path)
+        assert run_study(tiny.Tiny(), "smoke", out).claims == reference.claims
+        assert_frame_equal(pl.read_parquet(path), pl.read_parquet(reference.folder / "measures" / "times.parquet"))
+
+
+@pytest.mark.parametrize("name", ["runs[1]", "run*", "run?1", "lr=0.1[x"])
+def test_a_path_is_taken_as_it_is(name, tiny, tmp_path, reference):
+    """To Polars * ? [ ] stand for other names, which other studies may have."""
+    shutil.copytree(reference.folder, tmp_path / "runs1" / "tiny" / "parity")
+    study = run_study(tiny.Tiny(), "smoke", tmp_path / name, changes={"seeds": 3, "widths": (8,)})
+    opened = open_study(study.folder)
+    assert len(opened.table) == len(opened.records.collect()) == 3 == study.claims[0].trials
+    assert run_study(tiny.Tiny(), "smoke", tmp_path / name, changes={"seeds": 3, "widths": (8,)}).claims == study.claims
+
+
+def test_only_one_place_opens_tables():
+    """`krogh.files` takes paths as they are; calls that do not are found here."""
+    source = Path(open_study.__code__.co_filename).parents[1]
+    files = [path for path in source.rglob("*.py") if path != source / "files.py"]
+    found = [path.name for path in files if re.search(r"pl\.(read|scan)_parquet\(", path.read_text(encoding="utf-8"))]
+    assert len(files) > 300 and not found
+
+
+@pytest.mark.parametrize("place", ["cohorts/0000-00.parquet", "costs/x.json", ".members/0123456789ab.json"])
+def test_what_is_no_file_is_not_waited_for(place, tiny, tmp_path, reference):
+    folder = tmp_path / "tiny" / "parity"
+    shutil.copytree(reference.folder, folder)
+    (folder / place).parent.mkdir(exist_ok=True)
+    os.mkfifo(folder / place)
+    assert run_study(tiny.Tiny(), "smoke", tmp_path).claims == reference.claims
+
+
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("leader-abc", "0123456789ab"),
+        ("leader-000001~", "0123456789ab"),
+        ("0123456789ab.json", "3"),
+        ("0123456789ab.json", "[" * 200_000),
+    ],
+    ids=["no number", "a copy", "no object", "a bomb"],
+)
+def test_foreign_files_among_members_stop_nobody(name, content, tiny, tmp_path, reference, monkeypatch):
+    monkeypatch.setattr(members, "SILENCE", 0.5)
+    folder = tmp_path / "tiny" / "parity"
+    shutil.copytree(reference.folder, folder)
+    (folder / ".members").mkdir()
+    (folder / ".members" / name).write_text(content)
+    assert run_study(tiny.Tiny(), "smoke", tmp_path).claims == reference.claims
+
+
+def test_a_command_that_nobody_can_have_typed_names_no_plugin(reference, tmp_path):
+    assert plugin_of({"command": "krogh run mine/it --plugin 'my file"}) == ""
+
+
+def test_a_path_that_cannot_be_written_down_is_refused(tiny, tmp_path):
+    out = tmp_path / os.fsdecode(b"\xff")
+    with pytest.raises(KroghError, match=r"is no text in UTF-8; choose another --out"):
+        run_study(tiny.Tiny(), "smoke", out)
+    assert not out.exists()
 
 
 # --- another process that may be dead --------------------------------------------------------------------------

@@ -127,3 +127,12 @@ def test_what_is_not_there_or_damaged_is_one_clear_error(tmp_path, reference):
     (copy / "claims.json").unlink()
     with pytest.raises(KroghError, match="no claims yet"):
         _ = open_study(copy).claims
+
+
+def test_records_are_read_only_from_a_sound_file(reference, tmp_path):
+    folder = tmp_path / "parity"
+    shutil.copytree(reference.folder, folder)
+    table = pl.read_parquet(folder / "trials.parquet")
+    table.with_columns(pl.col("steps") + 1).write_parquet(folder / "trials.parquet")  # whole, and not what was written
+    with pytest.raises(KroghError, match=r"trials\.parquet is damaged: it is not what the study wrote"):
+        _ = open_study(folder).records

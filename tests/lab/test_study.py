@@ -205,6 +205,8 @@ def test_killed_at_the_worst_moments_and_resumed(reference, tiny, tmp_path, monk
     assert sum(len(ids) for ids in asked) == 48 - grown[-1]
     assert finished.claims == reference.claims
     assert_frame_equal(table_of(folder), table_of(reference.folder))
+    engine = finished.summary["engine"]  # of whoever was killed behind its records, too
+    assert engine["trained_steps"] >= engine["useful_steps"] and engine["training_seconds"] > 0
     visible = [path for path in (folder / "cohorts").iterdir() if not path.name.startswith(".")]
     assert len(visible) == 2
 

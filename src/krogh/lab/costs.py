@@ -5,7 +5,6 @@ A process that is killed leaves the costs of what it left in the store; a study'
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,11 @@ from typing import Any
 from krogh.engine import Usage
 from krogh.errors import KroghError, require
 from krogh.files import write_json
-from krogh.integrity import DIGESTS, digest_of_object
+from krogh.integrity import DIGESTS, digest_of_object, read_object
 
 FOLDER = "costs"
+EARLIER = "earlier"
+"""What is known of processes that left no file of their own."""
 
 
 @dataclass
@@ -42,12 +43,13 @@ class Costs:
 def write_costs(study: Path, process: str, costs: Costs, where: dict[str, Any]) -> None:
     """What a process has spent on a study so far, and where: on which device, by which versions."""
     said = {**asdict(costs), "where": where}
+    (study / FOLDER).mkdir(exist_ok=True)  # but not the study: one that is moved while it runs is not begun anew
     write_json(study / FOLDER / f"{process}.json", {**said, DIGESTS: digest_of_object(said)})
 
 
 def cost_files(study: Path) -> list[Path]:
     """A file for every process that has trained."""
-    return sorted((study / FOLDER).glob("*.json"))
+    return sorted(path for path in (study / FOLDER).glob("*.json") if path.is_file())
 
 
 def trained_at(study: Path) -> list[dict[str, Any]]:
@@ -69,11 +71,15 @@ def total_costs(study: Path) -> Costs:
 
 
 def carry_over(study: Path, summary: dict[str, Any] | None) -> None:
-    """Keep the costs of a study whose earlier processes left none but their total in its summary."""
-    engine = (summary or {}).get("engine", {})
-    if summary is not None and engine.get("trained_steps") and not (study / FOLDER).exists():
-        known = {name: engine[name] for name in (one.name for one in fields(Costs)) if name in engine}
-        write_costs(study, "earlier", Costs(**{"seconds": summary["seconds"], **known}), {})
+    """Keep what a study's summary knows of its costs and no file of its processes does: they are old, or were lost."""
+    if summary is None or not (engine := summary.get("engine", {})).get("trained_steps"):
+        return
+    known = {"seconds": summary["seconds"], **engine}
+    there = asdict(total_costs(study))
+    lost = {name: max(0, round(known.get(name, 0) - number, 3)) for name, number in there.items()}
+    if lost["trained_steps"]:
+        place = study / FOLDER / f"{EARLIER}.json"
+        write_costs(study, EARLIER, Costs(**lost) + (_read(place) if place.is_file() else Costs()), {})
 
 
 def _read(path: Path) -> Costs:
@@ -86,12 +92,12 @@ def _read(path: Path) -> Costs:
 
 def _content(path: Path) -> dict[str, Any]:
     try:
-        found = dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, TypeError, ValueError, RecursionError):
+        found = read_object(path.parents[1], f"{FOLDER}/{path.name}")
+    except (OSError, KroghError):
         raise KroghError(_damaged(path)) from None
     require(found.get(DIGESTS, whole := digest_of_object(found)) == whole, _damaged(path))
     return found
 
 
 def _damaged(path: Path) -> str:
-    return f"{path} is damaged; remove it: what that process cost is then not counted"
+    return f"{path} is damaged; remove it: of what that process cost, what study.json knows is kept"

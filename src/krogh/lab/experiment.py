@@ -22,6 +22,7 @@ import polars as pl
 
 from krogh.engine.cohort import Trials
 from krogh.errors import KroghError, unknown
+from krogh.files import read_table
 from krogh.lab.charts import Chart, Figure
 from krogh.lab.claims import Claim, Claims
 from krogh.lab.results import Results
@@ -52,7 +53,7 @@ class Tables(Mapping[str, pl.DataFrame], Generic[S]):
             raise unknown("table", name, self._tables)
         found = self._tables[name]
         if isinstance(found, Path):
-            found = self._tables[name] = pl.read_parquet(found)
+            found = self._tables[name] = read_table(found)
         return found
 
     def __contains__(self, name: object) -> bool:

@@ -26,7 +26,7 @@ import polars as pl
 
 from krogh.engine import Trial, Trials
 from krogh.errors import KroghError, require, require_integer
-from krogh.files import STUDY_SCHEMA, write_atomically
+from krogh.files import STUDY_SCHEMA, scan_table, write_atomically
 from krogh.lab.results import Network
 from krogh.lab.study import experiment_of, plugin_of, read_study
 from krogh.lab.weights import Weights, WeightsFolder
@@ -107,7 +107,7 @@ def _networks(folder: Path, summary: Mapping[str, Any], most: int) -> Iterator[N
 
 
 def _rows(folder: Path, ids: Sequence[int]) -> pl.DataFrame:
-    table = pl.scan_parquet(folder / "trials.parquet").select(pl.exclude("^curve\\..*$"))
+    table = scan_table(folder / "trials.parquet").select(pl.exclude("^curve\\..*$"))
     return table.filter(pl.col("id").is_in(pl.Series(ids, dtype=pl.UInt64).implode())).collect()
 
 

@@ -36,7 +36,7 @@ except ImportError:  # no locks here: the numbers alone tell who lives
 FOLDER = ".members"
 BEAT_SECONDS = 1.0
 SILENCE = 30.0
-_NAME = re.compile(r"[0-9a-f]{12}")
+_NAME, _TERM = re.compile(r"[0-9a-f]{12}"), re.compile(r"leader-\d{6}")
 
 Parcel = dict[int, list[int]]
 """Trials that are given away: positions by the place of their cohort."""
@@ -95,7 +95,8 @@ class Member:
 
     def others(self) -> dict[str, dict[str, Any]]:
         """What the other members that live say of themselves; they may have another plan."""
-        names = [path.stem for path in sorted(self.folder.glob("*.json")) if _NAME.fullmatch(path.stem)]
+        there = sorted(path for path in self.folder.glob("*.json") if path.is_file())
+        names = [path.stem for path in there if _NAME.fullmatch(path.stem)]
         names = [name for name in names if name != self.name]
         said = {name: self._said(name) for name in names}
         return {name: words for name, words in said.items() if words is not None and self._lives(name, words)}
@@ -105,7 +106,12 @@ class Member:
             said = dict(json.loads((self.folder / f"{name}.json").read_text(encoding="utf-8")))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError):  # a network that is away for a moment: whoever lives will be read again
+        except (
+            OSError,
+            TypeError,
+            ValueError,
+            RecursionError,
+        ):  # a network that is away for a moment: whoever lives will be read again
             return self._known.get(name, {})
         self._known[name] = said
         return said
@@ -141,7 +147,7 @@ class Member:
     def leads(self) -> bool:
         """Whether this one leads; it does from now on if nobody else who lives does."""
         while True:
-            terms = sorted(self.folder.glob("leader-*"))
+            terms = self._terms()
             if terms and (alive := self._leader_lives(terms[-1])) is not None:
                 return alive
             term = int(terms[-1].name.removeprefix("leader-")) + 1 if terms else 1
@@ -154,6 +160,10 @@ class Member:
                         self._remove(_named_in(old) or old.name)
                     old.unlink(missing_ok=True)
                 return True
+
+    def _terms(self) -> list[Path]:
+        """Who has led and who leads, in this order."""
+        return sorted(path for path in self.folder.glob("leader-*") if _TERM.fullmatch(path.name) and path.is_file())
 
     def _leader_lives(self, term: Path) -> bool | None:
         """True for this one, False for another that lives, None for one that is dead or gone."""
@@ -170,7 +180,7 @@ class Member:
 
     def leader(self) -> dict[str, Any] | None:
         """What the leader says of itself; None if there is none, or if it has just gone."""
-        for term in sorted(self.folder.glob("leader-*"))[-1:]:
+        for term in self._terms()[-1:]:
             with suppress(OSError):
                 return self._said(_named_in(term)) or None
         return None

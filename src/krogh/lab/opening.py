@@ -29,7 +29,7 @@ import numpy as np
 import polars as pl
 
 from krogh.errors import KroghError, require
-from krogh.files import replacing, study_folders
+from krogh.files import read_table, replacing, scan_table, study_folders
 from krogh.integrity import read_object, require_sound, require_whole_table
 from krogh.lab.curves import CURVE, look_table
 from krogh.lab.exporting import to_csv, to_pandas, to_xarray
@@ -76,10 +76,11 @@ class OpenStudy:
         """One row per trial: its identity, its fields by their dotted names, its labels, its record."""
         return _parquet(self.folder, "trials.parquet", self.summary)
 
-    @property
+    @functools.cached_property
     def records(self) -> pl.LazyFrame:
         """The table, of which only what a query needs is read: `.filter(...)`, `.group_by(...)`, then `.collect()`."""
-        return pl.scan_parquet(require_whole_table(self.folder, "trials.parquet"))
+        require_whole_table(self.folder, "trials.parquet")
+        return scan_table(require_sound(self.folder, "trials.parquet", self.summary))
 
     def curves(self, *columns: str) -> pl.DataFrame:
         """What probes measured: one row per trial and look, with the trial's `id`, seed, and the `columns` asked for.
@@ -210,7 +211,7 @@ def open_study(folder: str | os.PathLike[str]) -> OpenStudy:
 def _parquet(folder: Path, name: str, summary: dict[str, Any]) -> pl.DataFrame:
     path = folder / name
     try:
-        return pl.read_parquet(require_sound(folder, name, summary))
+        return read_table(require_sound(folder, name, summary))
     except FileNotFoundError:
         raise KroghError(f"{path} is not there: the study is not finished") from None
     except (pl.exceptions.PolarsError, OSError) as cause:

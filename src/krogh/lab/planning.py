@@ -43,7 +43,7 @@ from krogh.engine.memory import footprint, plan, require_room
 from krogh.engine.pilot import Pilot, compile_together, expected_steps, fly
 from krogh.engine.shapes import checked_shapes, program_key
 from krogh.errors import require
-from krogh.files import cache_folder, study_folders, write_json
+from krogh.files import cache_folder, read_table, study_folders, write_json
 from krogh.lab.experiment import Experiment
 from krogh.lab.search import Search
 from krogh.lab.sources import device_in_words, trial_sources, versions
@@ -370,7 +370,7 @@ def _stored(name: str, folder: Path) -> pl.DataFrame:
     require(found, f"no study of {name} in {folder} (krogh run {name} --scale smoke --out {folder} makes one)")
     table = found[0] / "trials.parquet"
     require(table.exists(), f"{found[0]} is not finished: nothing can be likened to it")
-    return pl.read_parquet(table)
+    return read_table(table)
 
 
 def _likely(cost: _Cost, rows: pl.DataFrame) -> float:

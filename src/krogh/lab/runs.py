@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from krogh.engine import Trial, Trials, Usage, Weights, as_cohorts, run_cohorts
 from krogh.engine.executor import Executor
 from krogh.engine.records import ORDER, record_table, with_fields
 from krogh.errors import KroghError, require, unknown
+from krogh.files import read_table
+from krogh.interrupting import leave_with_main_thread
 from krogh.lab.charts import Figure
 from krogh.lab.claims import Claims
 from krogh.lab.display import Show, showing
@@ -31,6 +33,9 @@ from krogh.lab.training import Progress
 from krogh.lab.weights import WeightsFolder
 
 Cohorts = list[tuple[Trials, np.ndarray]]
+
+MOST_HELPED = 5
+"""Times that another process on the same folder may have been given other trials."""
 
 
 def run(
@@ -74,11 +79,22 @@ def run(
         require(
             not remote, f"out must be a folder of this machine; got {os.fspath(out)!r} (krogh.run_study takes URLs)"
         )
-        return _run_into(Path(out), pairs, weights, progress, stale, executor or run_cohorts)
+        with _ending_soon():
+            return _run_into(Path(out), pairs, weights, progress, stale, executor or run_cohorts)
     remedy = "add out=FOLDER, or give weights=krogh.Weights() to have them in memory"
     require(weights is not True, f"weights=True keeps weights in a folder: {remedy}")
     kept = weights if isinstance(weights, Weights) else None
-    return _run_in_memory(pairs, kept, progress, usage, executor or run_cohorts)
+    with _ending_soon():
+        return _run_in_memory(pairs, kept, progress, usage, executor or run_cohorts)
+
+
+@contextmanager
+def _ending_soon() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        leave_with_main_thread()
+        raise
 
 
 def _run_in_memory(
@@ -145,12 +161,15 @@ def _run_into(
     place = out.absolute()
     require(place.name, f"out must be a folder of its own; got {str(out)!r}")
     given = GivenTrials(place.name, [cohort for cohort, _ in pairs])
-    keep, table = weights is True or kept is not None, None
-    while table is None:
+    keep = weights is True or kept is not None
+    for _ in range(MOST_HELPED):
         planned = _complete(given, place.parent, keep, kept, progress, stale, train)
-        found = pl.read_parquet(planned.folder / "trials.parquet")
+        table = read_table(planned.folder / "trials.parquet")
         # Another process, which this one helped, may have been given fewer trials.
-        table = found if np.array_equal(found["id"].to_numpy(), np.concatenate(planned.ids)) else None
+        if np.array_equal(table["id"].to_numpy(), np.concatenate(planned.ids)):
+            break
+    else:
+        raise KroghError(f"other processes keep giving {out} other trials; give each a folder of its own")
     if kept is not None:
         _recall(kept, planned, table)
     return table[np.argsort(np.concatenate([places for _, places in pairs]))]

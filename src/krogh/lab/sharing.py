@@ -19,6 +19,7 @@ import polars as pl
 
 from krogh.engine import Inherited, Trials
 from krogh.engine.lane import Waiting
+from krogh.files import read_table
 from krogh.lab.members import BEAT_SECONDS, Member, Parcel
 from krogh.lab.search import Search
 from krogh.lab.store import Store
@@ -150,7 +151,7 @@ class Crew:
         new = [path for path in self._store.files() if path not in self._read]
         for path in new:
             try:
-                rows = pl.read_parquet(path, columns=["id", "outcome", "steps"])
+                rows = read_table(path, ["id", "outcome", "steps"])
             except FileNotFoundError:  # merged in the meantime: what it held is in another file
                 return self._take_in(took_in)
             self._read.add(path)

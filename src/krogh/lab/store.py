@@ -19,7 +19,7 @@ import polars as pl
 
 from krogh.engine.records import ORDER
 from krogh.errors import KroghError, require
-from krogh.files import RECORDS_SCHEMA, put_in_place, replacing, temporary_beside
+from krogh.files import RECORDS_SCHEMA, put_in_place, read_table, replacing, scan_table, temporary_beside
 from krogh.integrity import digest_of
 
 MERGED_ROWS = 200_000
@@ -52,7 +52,7 @@ class Store:
         """Identities of the trials that are there [count], sorted."""
         while True:
             try:
-                each = [pl.read_parquet(path, columns=["id"])["id"].to_numpy() for path in self.files()]
+                each = [read_table(path, ["id"])["id"].to_numpy() for path in self.files()]
                 return np.unique(np.concatenate([np.zeros(0, np.uint64), *each]))
             except FileNotFoundError:  # another process has merged it in the meantime: what it held is in a new one
                 for path in self.files():
@@ -70,7 +70,8 @@ class Store:
         """Files whose names begin so; a glob would take ten times as long."""
         try:
             with os.scandir(self.folder) as entries:
-                names = [entry.name for entry in entries if entry.name.startswith(beginning)]
+                found = [entry for entry in entries if entry.name.startswith(beginning)]
+                names = [entry.name for entry in found if entry.is_symlink() or entry.is_file()]
         except FileNotFoundError:
             return []
         return [self.folder / name for name in names if name.endswith(".parquet") and not name.startswith(".")]
@@ -87,7 +88,7 @@ class Store:
         if len(sources) == 1:  # sound already, but for its name
             sources[0].replace(sources[0].with_name(sources[0].name.replace(PART, "-")))
         elif sum(map(_rows, sources)) <= MERGED_ROWS:
-            self._gather(cohort, sources, [pl.read_parquet(path) for path in sources])
+            self._gather(cohort, sources, [read_table(path) for path in sources])
         self._ended += 1
         if self._ended >= MOST_SMALL:
             self._ended = 0
@@ -118,7 +119,7 @@ class Store:
         pack, tables, rows = list[Path](), list[pl.DataFrame](), 0
         for path in small:
             pack.append(path)
-            tables.append(pl.read_parquet(path))
+            tables.append(read_table(path))
             rows += len(tables[-1])
             if rows > MERGED_ROWS or path is small[-1]:
                 self._gather(PACKED, pack, tables)
@@ -127,7 +128,7 @@ class Store:
     def forget(self, ids: np.ndarray) -> None:
         """Remove the records of these trials: they are to be trained again."""
         for path in self.files():
-            table = pl.read_parquet(path)
+            table = read_table(path)
             kept = table.filter(~np.isin(table["id"].to_numpy(), ids))
             if len(kept) < len(table):
                 stem = path.stem.rpartition("-")[0]
@@ -140,7 +141,7 @@ class Store:
 
         Records of other trials, which an earlier version of the experiment may have left, are passed over.
         """
-        tables = [pl.scan_parquet(path) for path in self.files()]
+        tables = [scan_table(path) for path in self.files()]
         if not tables:
             return pl.LazyFrame()
         records = pl.concat(tables, how="diagonal_relaxed").unique("id", keep="first").drop(ORDER)
@@ -160,7 +161,7 @@ def _each_once(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _rows(path: Path) -> int:
-    return int(pl.scan_parquet(path).select(pl.len()).collect().item())
+    return int(scan_table(path).select(pl.len()).collect().item())
 
 
 def write_parquet(path: Path, table: pl.DataFrame | pl.LazyFrame, about: dict[str, Any]) -> None:

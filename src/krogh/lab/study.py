@@ -41,10 +41,11 @@ from krogh.engine.lane import PATHS
 from krogh.engine.memory import require_room
 from krogh.engine.records import with_fields
 from krogh.errors import KroghError, Unwritable, require
-from krogh.files import STUDY_SCHEMA, faults_named, replacing, write_json
+from krogh.files import STUDY_SCHEMA, faults_named, is_text, replacing, scan_table, write_json
 from krogh.integrity import (
     DIGESTS,
     SUMMARY,
+    digest_of,
     digest_of_object,
     digests,
     fault,
@@ -197,7 +198,7 @@ class PlannedStudy:
         if status == "complete":
             try:
                 self._write_trials(records)
-                summary["measured"] = self._measure(records, before, head)
+                summary |= self._measure(records, before, head)
             except KeyboardInterrupt:
                 found = self._found() or {}
                 summary |= {name: found[name] for name in ("measured", DIGESTS) if name in found}
@@ -225,7 +226,7 @@ class PlannedStudy:
         stamp = {"trials": digest(ids.tobytes().hex()).hex(), "sources": _digest(measure_sources(self.experiment))}
         known = (before or {}).get("measured", {}).get("stamp") == stamp
         results = Results(
-            pl.scan_parquet(self.folder / "trials.parquet"),
+            scan_table(self.folder / "trials.parquet"),
             self.settings,
             self.scale,
             cohorts=self.cohorts,
@@ -236,17 +237,24 @@ class PlannedStudy:
         if not known and place.is_dir():
             for stale in place.glob("*.parquet"):
                 stale.unlink()
-        kept = _carried_over(before) | ({} if known else {DIGESTS: {}})
-        write_json(self.folder / "study.json", {**head, **kept, "status": "running", "measured": {"stamp": stamp}})
+        kept = _carried_over(before) | {DIGESTS: dict((before or {}).get(DIGESTS, {}) if known else {})}
+
+        def note() -> None:
+            said = {**head, **kept, "status": "running", "measured": {"stamp": stamp}}
+            write_json(self.folder / "study.json", said)
+
+        note()
         for name, table in self.experiment.measure(results).items():
             require(name != TRIALS, f"a measured table may not be called {TRIALS!r}")
             names.append(name)
-            path = place / f"{name}.parquet"
-            if known and path.exists() and not fault(self.folder, f"measures/{path.name}", before or {}):
+            path, written = place / f"{name}.parquet", f"measures/{name}.parquet"
+            if written in kept[DIGESTS] and not fault(self.folder, written, kept):
                 continue
             measured = table if isinstance(table, pl.DataFrame) else table()
             write_parquet(path, measured, {"study": self.experiment.name, "table": name})
-        return {"stamp": stamp, "tables": names}
+            kept[DIGESTS][written] = digest_of(path)  # a process that goes on after a crash can tell what it finds
+            note()
+        return {"measured": {"stamp": stamp, "tables": names}, DIGESTS: kept[DIGESTS]}
 
 
 def plan_study(
@@ -268,6 +276,8 @@ def plan_study(
     """
     settings = experiment.settings(scale, changes)
     cohorts = list(experiment.trials(settings))
+    named = is_text(os.fspath(out))
+    require(named, f"the path {os.fspath(out)!r} is no text in UTF-8; choose another --out")
     folder = bring_study(out, experiment.name)
     sources = trial_sources(cohort.template for cohort in cohorts)
     head = {
@@ -508,7 +518,10 @@ def experiment_of(summary: Mapping[str, Any]) -> Experiment[Any]:
 
 def plugin_of(summary: Mapping[str, Any]) -> str:
     """The option that makes a study's experiment known; nothing for krogh's own."""
-    words = shlex.split(str(summary.get("command", "")))
+    try:
+        words = shlex.split(str(summary.get("command", "")))
+    except ValueError:  # what nobody can have typed
+        return ""
     place = words.index("--plugin") if "--plugin" in words else None
     return "" if place is None else shlex.join(words[place : place + 2])
 
@@ -523,7 +536,8 @@ def is_stale(folder: Path) -> bool:
 def _conclude(experiment: Experiment[Any], tables: Tables[Any], folder: Path, summary: dict[str, Any]) -> Study:
     claims = experiment.judge(tables)
     write_json(folder / "claims.json", {"schema": STUDY_SCHEMA, "claims": [claim.as_json() for claim in claims]})
-    summary = {word: value for word, value in summary.items() if word != DIGESTS}  # of what was written before
+    measured = {name: one for name, one in summary.get(DIGESTS, {}).items() if name.startswith("measures/")}
+    summary = {**summary, DIGESTS: measured}  # the rest is of what was written before
     write_json(folder / "study.json", summary)
     plain = bool(summary.get("plain"))
     with figures.style():
@@ -532,7 +546,8 @@ def _conclude(experiment: Experiment[Any], tables: Tables[Any], folder: Path, su
             for place, figure in enumerate(experiment.figures(tables))
         ]
     summary = {**summary, "figures": drawn, "concluded": _digest(measure_sources(experiment))}
-    summary[DIGESTS] = {**digests(folder, written_files(folder, drawn)), SUMMARY: digest_of_object(summary)}
+    written = digests(folder, written_files(folder, drawn))
+    summary[DIGESTS] = {**written, **measured, SUMMARY: digest_of_object(summary)}
     write_json(folder / "study.json", summary)
     return Study(folder, str(summary["status"]), claims, summary)
 
@@ -576,7 +591,7 @@ def write_table(
         for number, some in enumerate(_batched(tables, AT_ONCE)):
             written.append(Path(folder) / f"{number}.parquet")
             _together(some).sink_parquet(written[-1])
-        write_parquet(path, _together(pl.scan_parquet(part) for part in written), about)
+        write_parquet(path, _together(map(scan_table, written)), about)
 
 
 def _tables_of(cohorts: list[Trials], ids_of: list[np.ndarray], records: pl.DataFrame) -> Iterator[pl.LazyFrame]:

@@ -29,6 +29,7 @@ import numpy as np
 import polars as pl
 
 from krogh.errors import KroghError, unknown
+from krogh.files import read_table
 from krogh.lab.curves import look_table
 from krogh.lab.study import PlannedStudy, Study
 from krogh.lab.training import Progress
@@ -204,7 +205,7 @@ def median_curves(path: Path) -> pl.DataFrame:
     columns = [name for name in pl.read_parquet_schema(path) if name.startswith("curve.")]
     if len(columns) < 2:
         return pl.DataFrame()
-    medians = look_table(pl.read_parquet(path, columns=columns)).group_by("step").median().sort("step")
+    medians = look_table(read_table(path, columns)).group_by("step").median().sort("step")
     places = np.unique(np.linspace(0, len(medians) - 1, min(len(medians), LONGEST_CURVE)).round().astype(np.int64))
     return medians[places]
 

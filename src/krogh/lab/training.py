@@ -270,10 +270,10 @@ class _Log:
         writer = self._writers[place]
         with self._lock:
             if not self._merging or self._store.has_parts(writer.key):
+                self._spend()  # before the records: what a process did that dies in between was done
                 writer.flush()
                 if self._merging:
                     writer.merge()
-                self._spend()
             elif (rows := writer.table()) is not None:
                 self._ended.append((writer.key, rows))
                 self._ended_rows += len(rows)
@@ -292,15 +292,15 @@ class _Log:
         """Write what has waited for long enough."""
         with self._lock:
             due = [held for held in self._holding if self._writers[held].due]  # others may be long in coming
+            moment = time.perf_counter() - self._written > MOMENT_SECONDS
+            ended = bool(self._ended) and (moment or self._ended_rows >= FLUSH_ROWS)
+            if due or ended:
+                self._spend()
             for held in due:
                 self._writers[held].flush()
                 del self._holding[held]
-            moment = time.perf_counter() - self._written > MOMENT_SECONDS
-            ended = bool(self._ended) and (moment or self._ended_rows >= FLUSH_ROWS)
             if ended:
                 self._write_ended()
-            if due or ended:
-                self._spend()
 
     def watched(self) -> contextlib.AbstractContextManager[None]:
         """While the block runs, what is due is written also when no record comes for a long time."""
@@ -313,11 +313,11 @@ class _Log:
     def flush(self) -> None:
         """Write everything that has come in."""
         with self._lock:
+            self._spend()
             self._write_ended()
             for place in self._holding:
                 self._writers[place].flush()
             self._holding.clear()
-            self._spend()
 
 
 def _record_writers(

@@ -449,7 +449,7 @@ def without_headline(fig: Figure) -> None:
 
 @contextmanager
 def _without_warnings_of_fonts() -> Iterator[None]:
-    """fontTools warns of fonts without a date, of which the large brackets of formulas are."""
+    """fontTools warns of fonts without a date; the prime of formulas is of one."""
     logger = logging.getLogger("fontTools.ttLib.tables._h_e_a_d")
     before = logger.level
     logger.setLevel(logging.ERROR)

@@ -20,6 +20,7 @@ from krogh.experiments.algebra.group import Composition, left_out, network_measu
 from krogh.lab import Tables
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.networks.groups.arrays import PairArrays
+from krogh.networks.groups.certificates import Failure
 from krogh.networks.groups.written import group_network
 from krogh.programs.groups import Group, from_table, load_group
 from krogh.theory.groups.characters import character_table
@@ -260,6 +261,20 @@ def test_a_network_of_noise_is_far_away():
     row = network_measures(plan, random_network(plan))
     assert row["ratio"] < 0 and row["loss"] > 2 and row["power"] < 0.95 and row["efficiency"] < 0.5
     assert row["neurons"] > 0.3 and row["function"] > 0.3
+
+
+def test_an_open_certificate_is_told_in_words():
+    failing = "; ".join(
+        [
+            str(Failure("Eq 7.1", 1200, 0.0939, "the input ((132), (13))")),
+            str(Failure("Eq 7.3", 1, 0.058, "E is below V")),
+        ]
+    )
+    words = group.certificate_in_words(failing)
+    assert "1200 inputs off the margin (Eq 7.1), by up to 9.39% of the bound" in words
+    assert "a class-weighted margin below its bound" in words and "1 times" not in words
+    assert group.certificate_in_words("") == "the certificate is closed"
+    assert group.certificate_in_words("no network") == "no network"
 
 
 def test_irreps_that_no_maximum_margin_network_uses_are_added_up():

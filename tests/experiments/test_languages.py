@@ -17,6 +17,7 @@ from krogh.experiments.languages.common import (
     ARCHITECTURES,
     CLASSES,
     COLUMNS,
+    SOLVABLE,
     algebra_table,
     lengthened,
     longer_task,
@@ -27,7 +28,8 @@ from krogh.experiments.languages.common import (
 from krogh.experiments.languages.learnability import Learnability
 from krogh.experiments.languages.overview import CHOSEN, Overview, chosen_languages, difficulty
 from krogh.experiments.languages.table import TABLE, LanguageTable
-from krogh.lab import Tables
+from krogh.lab import Tables, figures
+from krogh.lab.alternative import alternative_text
 from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from krogh.models import CausalTransformer, Recurrent
 from krogh.programs.automata import LANGUAGES
@@ -225,6 +227,21 @@ def test_claims_of_the_overview():
     few = experiment.settings("laptop", {"architectures": ("gru",), "languages": CHOSEN[:12]})
     tables = overview_tables(few, lambda row: 20 * row["states"])
     assert set(verdicts(experiment, few, tables).values()) == {INCONCLUSIVE}
+
+
+def test_figures_of_the_overview_invent_no_time():
+    experiment = Overview()
+    settings = experiment.settings("laptop", {"architectures": ("gru",), "languages": CHOSEN[:12]})
+    planted = overview_tables(settings, lambda row: math.inf if row["algebra"] == SOLVABLE else 100)
+    with figures.style():
+        overview, ranking = experiment.figures(Tables(settings, planted))
+    for figure, column, data in ((overview, "steps", overview.data), (ranking, "x", ranking.data)):
+        assert set(data[column]) == {100, math.inf}
+        assert f"never within {settings.budget:,} steps" in figure.alt
+        assert f"{2 * settings.budget:,}" not in alternative_text(figure).replace(",", "")
+    (legend,) = [ax.get_legend() for ax in overview.drawing.axes if ax.get_legend()]
+    shown = set(planted["algebra"]["algebra"])
+    assert {text.get_text() for text in legend.get_texts()} == shown
 
 
 # Bad input.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 import polars as pl
+import pytest
 
 from krogh.lab import Chart
-from krogh.lab.alternative import LONGEST, alternative_text
+from krogh.lab.alternative import LONGEST, alternative_text, findings
 from krogh.lab.claims import Claims
 from krogh.lab.estimate import exact
 
@@ -43,8 +44,40 @@ def test_of_a_drawing_without_series_the_ranges_of_its_data():
     made.panel(x="a", y="b").ax.bar([1, 2], [3, 4])
     data = pl.DataFrame({"group": ["S_3", "Q_8"], "share": [0.25, math.nan], "size": [6, 8], "all": [[1], [2]]})
     assert alternative_text(made.figure("", data)) == (
-        "Time grows with n. b against a. group: S_3, Q_8. share: 0.250. size: 6 to 8."
+        "Time grows with n. b against a. at 1: 3; at 2: 4. group: S_3, Q_8. share: 0.250. size: 6 to 8."
     )
+
+
+def test_few_bars_are_told_one_by_one_and_many_are_not():
+    made = chart(columns=3)
+    standing, lying, histogram = made.panels
+    standing.ax.bar([0, 1], [27, 0.25], label="neurons")
+    standing.ax.set_xticks([0, 1], ["sign", "S_3"])
+    standing.ax.bar([0, 1], [1, 2], bottom=[27, 0.25])
+    lying.ax.barh([1, 0], [5, math.nan])
+    lying.ax.set_yticks([1, 0], ["first", "second"])
+    histogram.ax.bar(range(13), range(13))
+    text = alternative_text(made.figure("", pl.DataFrame({"neurons": [0, 27]})))
+    assert "neurons (sign: 27; S_3: 0.250)." in text and " sign: 1; S_3: 2." in text and "first: 5; second: —." in text
+    assert "neurons: 0 to 27." in text and "at 12" not in text
+    standing.dots([1], [2], "seeds")
+    assert "neurons (sign: 27; S_3: 0.250)." in alternative_text(made.figure("")), "also beside series"
+
+
+@pytest.mark.parametrize(
+    ("claims", "words"),
+    [
+        ({"below": [4, 4]}, "here: 2 of 2 claims reproduced, smoke scale"),
+        ({"below": [4, 1], "needs": ["", ""]}, "here: 1 of 2 claims reproduced, 1 not reproduced, smoke scale"),
+        ({"below": [4], "needs": ["2 seeds"]}, "here: 0 of 1 claim reproduced, 1 inconclusive, smoke scale"),
+        ({}, "here: smoke scale"),
+    ],
+)
+def test_what_a_study_found_in_a_line(claims, words):
+    say = Claims("somewhere")
+    for place, below in enumerate(claims.get("below", [])):
+        say(f"claim-{place}", "It is small.", exact(3.0, 7), "exponent", below=below, needs=claims.get("needs", ()))
+    assert findings(list(say), "smoke") == words
 
 
 def test_claims_come_last_with_their_numbers_and_verdicts():

@@ -192,3 +192,36 @@ def test_axes_are_as_they_were_asked_for():
     assert tuple(drawing.get_size_inches()) == (5, 3) and drawing.get_suptitle() == "above"
     assert "Source: somewhere" in texts(drawing)
     assert chart().drawing.get_suptitle() == "title" and chart()[0].ax is not None
+
+
+def test_what_never_came_is_drawn_at_its_line_and_stays_infinite_in_the_data():
+    made = chart()
+    panel = made.panel(x="states", y="steps", log="xy")
+    panel.never(80)
+    panel.dots([2, 3], [40, math.inf], "languages", key="")
+    figure = made.figure("")
+    assert rows(figure, "value") == [(40,), (math.inf,)]
+    assert list(panel.ax.lines[-1].get_ydata()) == [40, 80] and panel.ax.get_legend() is None
+    named = [label.get_text() for label in panel.ax.yaxis.get_minorticklabels()]
+    assert named == ["never"] and panel.ax.yaxis.get_major_formatter()(80, 0) == ""
+    assert panel.ax.yaxis.get_major_formatter()(50, 0) == "50"
+
+
+@pytest.mark.parametrize(("y", "marker"), [([1.0, math.nan], "o"), ([1.0, 2.0], "None")])
+def test_a_line_of_one_point_is_seen(y, marker):
+    panel = chart().panel()
+    panel.line([1, 2], y, "iterates", key="legend")
+    assert panel.ax.lines[0].get_marker() == marker
+
+
+def test_one_key_for_all_panels_stands_outside_them():
+    made = chart(rows=2, columns=2)
+    for panel in made:
+        panel.dots([1], [2], "star-free", color=figures.BLUE, key="", alpha=0.5)
+    made.key({"star-free": figures.BLUE}, alpha=0.5)
+    legends = [panel.ax.get_legend() for panel in made]
+    assert [legend is not None for legend in legends] == [False, True, False, False]
+    made.drawing.draw_without_rendering()
+    assert legends[1].get_window_extent().x0 >= made[1].ax.get_window_extent().x1
+    (handle,) = legends[1].legend_handles
+    assert handle.get_alpha() == made[0].ax.lines[0].get_alpha() == 0.5

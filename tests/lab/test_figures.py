@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import logging
 import math
 import os
 import subprocess
@@ -182,6 +183,33 @@ def test_a_plain_figure_has_neither_headline_nor_source(tmp_path: Path) -> None:
     bare, _ = drawn("")
     figures.save(bare, tmp_path, "bare")
     assert (tmp_path / "plain.svg").read_bytes() == (tmp_path / "bare.svg").read_bytes(), "and no room is left for them"
+
+
+def test_what_a_study_found_stands_at_the_foot_once_and_in_as_many_lines_as_it_needs(tmp_path: Path) -> None:
+    found = "here: 3 of 5 claims reproduced, 2 inconclusive, smoke scale"
+    fig, ax = figures.new_figure("A claim", width=4.0)
+    ax.plot([1, 2, 3])
+    figures.source_note(fig, "somewhere, section 1")
+    figures.save(fig, tmp_path, "found", found=found)
+    assert [text.get_text() for text in fig.texts[1:]] == [f"Source: somewhere, section 1\n{found}"]
+    assert fig.texts[1].get_window_extent().y1 < ax.get_tightbbox().y0, "the layout leaves room for both lines"
+    figures.save(fig, tmp_path, "again", found=found)
+    assert (tmp_path / "found.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()
+    alone, _ = figures.new_figure()
+    figures.save(alone, tmp_path, "alone", found=found)
+    assert [text.get_text() for text in alone.texts] == [found]
+    figures.save(alone, tmp_path, "plain", plain=True, found=found)
+    assert not any(text.get_text() for text in alone.texts)
+
+
+def test_saving_is_silent_and_leaves_loggers_as_they_are(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    fig, ax = figures.new_figure()
+    ax.set_title("E[g']")  # a prime is of a font without a date
+    logger = logging.getLogger("fontTools.ttLib.tables._h_e_a_d")
+    before = logger.level
+    figures.save(fig, tmp_path, "silent")
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert logger.level == before
 
 
 @pytest.mark.parametrize(("look", "framed"), [({"marker": "o", "linestyle": "none"}, True), ({"marker": "o"}, False)])

@@ -672,6 +672,20 @@ def test_plain_figures_stay_plain_until_told_otherwise(reference, copy):
     assert svg.read_bytes() == with_headline
 
 
+def test_figures_say_what_the_study_found(copy, monkeypatch):
+    said, save = [], study.figures.save
+
+    def listening(*args, found, **options):
+        said.append(found)
+        return save(*args, found=found, **options)
+
+    monkeypatch.setattr(study.figures, "save", listening)
+    judged = judge_study(copy)
+    amount, every = sum(claim.verdict == "reproduced" for claim in judged.claims), len(judged.claims)
+    assert said and all(words.startswith(f"here: {amount} of {every} claim") for words in said)
+    assert said[0].endswith("smoke scale")
+
+
 def test_a_study_may_be_run_plain_and_says_so(tiny, tmp_path):
     planned = plan_study(tiny.Tiny(), "smoke", tmp_path, plain=True)
     assert planned.head["plain"] is True and planned.head["command"].endswith(" --plain")

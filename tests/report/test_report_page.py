@@ -15,6 +15,7 @@ from pages import Page
 from krogh.errors import KroghError
 from krogh.files import STUDY_SCHEMA
 from krogh.report import write_report
+from krogh.report.mathematics import mathematics
 
 
 @pytest.fixture
@@ -158,6 +159,35 @@ def test_text_is_escaped_everywhere(make_study: Any, claim: Any, figure: Any) ->
     assert len(page.all("script")) == 1 and not page.all("img")
     assert not any(key.startswith("on") for _, attrs, _ in page.elements for key in attrs)
     assert page.all("h1")[0][1] == evil
+
+
+def test_claims_headings_and_captions_set_simple_mathematics(make_study: Any, claim: Any, figure: Any) -> None:
+    words = "S_3: Σ‖ω_i‖³ at λ = 1e-07"
+    entry = figure("x", title=words, caption=words)
+    study = make_study(
+        "one", [claim(statement=words, threshold="≤ 1e-09")], title=words, figures=[entry], command="S_3"
+    )
+    page = Page(write_report(study))
+    assert page.source.count("S<sub>3</sub>: Σ‖ω<sub>i</sub>‖³ at λ = 10⁻⁷") >= 4 and "≤ 10⁻⁹" in page.source
+    assert [text for _, text in page.all("code")] == ["figures/x.svg", "S_3"] and "<code><sub>" not in page.source
+
+
+@pytest.mark.parametrize(
+    ("text", "page"),
+    [
+        ("x_{ij}^2 <b>", "x<sub>ij</sub><sup>2</sup> &lt;b&gt;"),
+        ("10^-7 and n^O(k)", "10<sup>−7</sup> and n<sup>O(k)</sup>"),
+        ("D_4xD_4, ‖θ‖³_(2,3)", "D<sub>4</sub>xD<sub>4</sub>, ‖θ‖³<sub>2,3</sub>"),
+        ("Σ_(i<j), F*_j", "Σ<sub>i&lt;j</sub>, F*<sub>j</sub>"),
+        ("from 1.004e+04 to 2.5e-07", "from 10,040 to 2.5×10⁻⁷"),
+    ]
+    + [
+        (text, text)
+        for text in ("n_heads", "x_train_2", "S_3.csv", "runs/S_3/a", "--set group=S_3", "`S_3`", "3f1e-05ab")
+    ],
+)
+def test_mathematics_of_the_page(text: str, page: str) -> None:
+    assert str(mathematics(text)) == page
 
 
 def test_missing_numbers_are_dashes(make_study: Any, claim: Any) -> None:

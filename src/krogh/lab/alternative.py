@@ -7,18 +7,20 @@ drawing that was not made of series, the ranges of the data behind it. The claim
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from krogh.lab.charts import Figure
-from krogh.lab.claims import Claim
+from krogh.lab.claims import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED, Claim
 from krogh.numbers import estimate, number
 
 LONGEST = 1500
 """Characters: a listener cannot skip. What is left out stands in the data beside the figure, and the text says so."""
-PANELS, SERIES, COLUMNS, CLAIMS = 6, 8, 8, 3
+PANELS, SERIES, COLUMNS, CLAIMS, BARS = 6, 8, 8, 3, 12
 
 
 def alternative_text(figure: Figure, claims: Sequence[Claim] = ()) -> str:
@@ -40,6 +42,15 @@ def alternative_text(figure: Figure, claims: Sequence[Claim] = ()) -> str:
     return " ".join(kept)
 
 
+def findings(claims: Sequence[Claim], scale: str) -> str:
+    """What a study found, for the foot of a figure: "here: 3 of 5 claims reproduced, 2 inconclusive, smoke scale"."""
+    counts = Counter(claim.verdict for claim in claims)
+    noun = "claim" if len(claims) == 1 else "claims"
+    parts = [f"{counts[REPRODUCED]} of {len(claims)} {noun} reproduced"] if claims else []
+    parts += [f"{counts[verdict]} {verdict}" for verdict in (NOT_REPRODUCED, INCONCLUSIVE) if counts[verdict]]
+    return f"here: {', '.join([*parts, f'{scale} scale'])}"
+
+
 def _panels(figure: Figure) -> Iterator[str]:
     marks = figure.marks
     assert marks is not None
@@ -57,6 +68,8 @@ def _panels(figure: Figure) -> Iterator[str]:
             yield f"{len(series) - SERIES} more series."
     if len(parts) > PANELS:
         yield f"{len(parts) - PANELS} more panels."
+    for ax in _shown(figure):
+        yield from _bars(ax)
 
 
 def _series(label: str, rows: pl.DataFrame) -> str:
@@ -69,6 +82,8 @@ def _series(label: str, rows: pl.DataFrame) -> str:
     if len(finite) == 1:
         return _sentence(f"{name}{_value(first)} at {_brief(first['x'])}")
     low, high = finite["value"].min(), finite["value"].max()
+    if low == high == math.inf:
+        return _sentence(f"{name}{len(finite)} points at ∞")
     steps = finite["x"].diff().drop_nulls()
     if not ((steps > 0).all() or (steps < 0).all()):  # marks, and no line from left to right
         return _sentence(f"{name}{len(finite)} points between {_brief(low)} and {_brief(high)}")
@@ -92,11 +107,14 @@ def _brief(value: Any) -> str:
     return f"{int(value)}".replace("-", "−")
 
 
+def _shown(figure: Figure) -> list[Any]:
+    return [ax for ax in figure.drawing.axes if ax.get_visible() and not hasattr(ax, "_colorbar")]
+
+
 def _axes(figure: Figure) -> list[tuple[str, str]]:
     """Title and axes of each panel that is shown."""
-    shown = [ax for ax in figure.drawing.axes if ax.get_visible() and not hasattr(ax, "_colorbar")]
     found = []
-    for place, ax in enumerate(shown):
+    for place, ax in enumerate(_shown(figure)):
         x, y = (
             _flat(axis.label.get_text()) + (" (logarithmic)" if axis.get_scale() == "log" else "")
             for axis in (ax.xaxis, ax.yaxis)
@@ -107,12 +125,45 @@ def _axes(figure: Figure) -> list[tuple[str, str]]:
 
 
 def _axes_alone(figure: Figure) -> Iterator[str]:
-    """Titles and axes of panels whose marks are not told apart."""
-    for title, words in _axes(figure)[:PANELS]:
+    """Titles and axes of panels whose marks are not told apart, and the numbers of their bars."""
+    for ax, (title, words) in list(zip(_shown(figure), _axes(figure), strict=True))[:PANELS]:
         named = not title.isdigit()
         text = f"{title}: {words}" if named and words else title if named else words
         if text:
             yield _sentence(text)
+        yield from _bars(ax)
+
+
+def _bars(ax: Any) -> Iterator[str]:
+    """The bars of a panel by name, where they are few; many of them are a histogram."""
+    from matplotlib.container import BarContainer
+
+    bars = [one for one in ax.containers if isinstance(one, BarContainer)]
+    if sum(len(one.patches) for one in bars) > BARS:
+        return
+    for one in bars:
+        lying = one.orientation == "horizontal"
+        places = [
+            patch.get_y() + patch.get_height() / 2 if lying else patch.get_x() + patch.get_width() / 2
+            for patch in one.patches
+        ]
+        names = _names_at(ax.yaxis if lying else ax.xaxis, places)
+        pairs = zip(names, np.asarray(one.datavalues, float).tolist(), strict=True)
+        text = "; ".join(f"{name}: {_brief(value)}" for name, value in pairs)
+        label = str(one.get_label())
+        yield _sentence(text if label.startswith("_") else f"{label} ({text})")
+
+
+def _names_at(axis: Any, places: Sequence[float]) -> list[str]:
+    """What an axis writes beside bars: the name of the nearest tick, or where they stand on an axis of numbers."""
+    from matplotlib.ticker import FixedFormatter, FuncFormatter
+
+    ticks, formatter = axis.get_majorticklocs(), axis.get_major_formatter()
+    named = isinstance(formatter, FixedFormatter | FuncFormatter) and axis.get_scale() != "log"
+    if not (named and len(ticks)):
+        return [f"at {_brief(place)}" for place in places]
+    words = formatter.format_ticks(ticks)
+    return [_flat(words[int(np.argmin(np.abs(ticks - place)))]) for place in places]
 
 
 def _columns(data: pl.DataFrame) -> Iterator[str]:

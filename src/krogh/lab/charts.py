@@ -88,6 +88,7 @@ class Panel:
         self._colors = itertools.cycle(figures.PALETTE)
         self._keys = False
         self._rows_named = False
+        self._never: dict[str, float] = {}
 
     def axes(self, **axes: Any) -> Panel:
         """Label the axes: keywords are the fields of `Axes`."""
@@ -170,18 +171,39 @@ class Panel:
         xs, ys = np.asarray(x, float), np.asarray(y, float)
         chosen = self.color() if color is None else color
         legend = label if key == "legend" and label else None
-        self.ax.plot(xs, ys, color=chosen, linestyle=style, linewidth=width, label=legend, **look)
+        alone = np.count_nonzero(np.isfinite(xs) & np.isfinite(ys)) == 1  # no line would be seen
+        marked = {"marker": "o", "markersize": 4.5} if alone else {}
+        given = {"color": chosen, "linestyle": style, "linewidth": width, **marked, **look}
+        self.ax.plot(xs, ys, label=legend, **given)
         self._note(label, key, xs, ys, chosen, side)
         self._gather(label, xs, ys)
 
-    def dots(self, x: ArrayLike, y: ArrayLike, label: str = "", *, color: str | None = None, **look: Any) -> None:
-        """A mark per trial or network."""
+    def dots(
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        label: str = "",
+        *,
+        color: str | None = None,
+        key: Key = "legend",
+        **look: Any,
+    ) -> None:
+        """A mark per trial or network; what is infinite stands where `never` was said to be."""
         xs, ys = np.asarray(x, float), np.asarray(y, float)
         chosen = self.color() if color is None else color
         given = {"linestyle": "none", "marker": "o", "markersize": 4.5, "alpha": 0.7, **look}
-        self.ax.plot(xs, ys, color=chosen, label=label or None, **given)
-        self._keys |= bool(label)
+        named = label if key == "legend" and label else None
+        shown = (
+            np.where(np.isposinf(part), self._never.get(axis, math.inf), part) for axis, part in (("x", xs), ("y", ys))
+        )
+        self.ax.plot(*shown, color=chosen, label=named, **given)
+        self._keys |= named is not None
         self._gather(label, xs, ys)
+
+    def never(self, place: float, axis: Literal["x", "y"] = "y") -> None:
+        """Draw infinity as a dashed line at `place`, named never on the axis; dots that follow stand there."""
+        self._never[axis] = place
+        figures.never_line(self.ax, place, axis)
 
     def source_points(self, values: Mapping[float, float], color: str, label: str = "") -> None:
         """The source's values, as open circles."""
@@ -260,6 +282,15 @@ class Chart:
 
     def __getitem__(self, place: int) -> Panel:
         return self.panels[place]
+
+    def key(self, names: Mapping[str, str], **look: Any) -> None:
+        """One key for the marks of all panels, names with their colours, beside the upper right one."""
+        from matplotlib.lines import Line2D
+
+        *_, beside = (panel for panel in self.panels if panel.ax.get_subplotspec().is_first_row())
+        given: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 4.5, **look}
+        handles = [Line2D([], [], color=color, label=name, **given) for name, color in names.items()]
+        beside.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.0, 1.0))
 
     def figure(self, caption: str, data: pl.DataFrame | None = None, alt: str = "") -> Figure:
         """The finished figure; panels that were not asked for, of a grid that has too many, are not shown."""

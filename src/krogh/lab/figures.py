@@ -11,6 +11,7 @@ Matplotlib is imported inside the functions: most of what imports this module dr
 from __future__ import annotations
 
 import itertools
+import logging
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -318,6 +319,20 @@ def source_line(ax: Axes, value: float, text: str, *, axis: Literal["x", "y"] = 
     )
 
 
+def never_line(ax: Axes, place: float, axis: Literal["x", "y"] = "y") -> None:
+    """A dashed line for what never came, beyond all that did: its tick says so, and no number stands that far out."""
+    from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter
+
+    target, draw = (ax.yaxis, ax.axhline) if axis == "y" else (ax.xaxis, ax.axvline)
+    draw(place, color=MUTED, linewidth=1.1, linestyle=(0, (5, 3)), zorder=1.5)
+    numbers = target.get_major_formatter()
+    target.set_major_formatter(FuncFormatter(lambda value, at: "" if value > 0.8 * place else numbers(value, at)))
+    target.remove_overlapping_locs = False  # a number that stands there is blank
+    target.set_minor_locator(FixedLocator([place]))
+    target.set_minor_formatter(FixedFormatter(["never"]))
+    target.set_tick_params(which="minor", labelsize=9.5)
+
+
 def source_note(target: Axes | Figure, text: str) -> None:
     """Print the source ("dissertation, Figure 5.1 right") small, under a figure or beside a panel."""
     from matplotlib.figure import Figure
@@ -339,19 +354,30 @@ def source_note(target: Axes | Figure, text: str) -> None:
             parse_math=False,
         )
         return
-    height = float(target.get_size_inches()[1])
-    strip = 0.2 / height  # the layout leaves a strip at the foot of the figure for the note
-    layout: Any = target.get_layout_engine()
+    _foot(target, f"Source: {text}")
+
+
+def found_note(fig: Figure, text: str) -> None:
+    """Print what a study found at the foot of its figure, after the source: a headline says what the source claims."""
+    before = [" ".join(note.get_text().split()) for note in fig.texts if note.get_gid() == _SOURCE]
+    if not any(words.endswith(text) for words in before):
+        _foot(fig, *before, text)
+
+
+def _foot(fig: Figure, *parts: str) -> None:
+    """Words at the foot of a figure, in place of those that stand there; the layout leaves a strip for them."""
+    for note in fig.texts:
+        if note.get_gid() == _SOURCE:
+            note.remove()
+    width, height = (float(size) for size in fig.get_size_inches())
+    limit = max(20, int(width / 0.058))  # about 0.058 inch a character at 8 points
+    together = " · ".join(parts)
+    lines = [line for part in ([together] if len(together) <= limit else parts) for line in textwrap.wrap(part, limit)]
+    strip = (0.07 + 0.13 * len(lines)) / height
+    layout: Any = fig.get_layout_engine()
     layout.set(rect=(0, strip, 1, 1 - strip))
-    note: dict[str, Any] = {
-        "ha": "right",
-        "va": "bottom",
-        "color": MUTED,
-        "fontsize": 8,
-        "gid": _SOURCE,
-        "parse_math": False,
-    }
-    target.text(0.988, 0.05 / height, f"Source: {text}", **note)
+    look: dict[str, Any] = {"ha": "right", "va": "bottom", "color": MUTED, "fontsize": 8, "parse_math": False}
+    fig.text(0.988, 0.05 / height, "\n".join(lines), gid=_SOURCE, **look)
 
 
 def rate_map(ax: Axes, xs: Sequence[str], ys: Sequence[str], rates: ArrayLike, counts: ArrayLike | None = None) -> Any:
@@ -421,18 +447,33 @@ def without_headline(fig: Figure) -> None:
         layout.set(rect=(0, 0, 1, 1))
 
 
-def save(fig: Figure, folder: Path | str, name: str, *, plain: bool = False) -> tuple[Path, Path]:
+@contextmanager
+def _without_warnings_of_fonts() -> Iterator[None]:
+    """fontTools warns of fonts without a date; the prime of formulas is of one."""
+    logger = logging.getLogger("fontTools.ttLib.tables._h_e_a_d")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def save(fig: Figure, folder: Path | str, name: str, *, plain: bool = False, found: str = "") -> tuple[Path, Path]:
     """Write `folder/name.svg` and `folder/name.pdf`; returns both paths. Never leaves half a file.
 
-    Mathematics in its words is set as such; a `plain` figure has neither headline nor source.
+    Mathematics in its words is set as such; what a study `found` stands at the foot; a `plain` figure has neither
+    headline nor foot.
     """
     if not name or Path(name).name != name:
         raise KroghError(f"a figure's name must be a file name without folders; got {name!r} (try 'scaling')")
     metadata = {"svg": {"Date": None, "Creator": "krogh"}, "pdf": {"CreationDate": None, "Creator": "krogh"}}
     paths = []
-    with style():
+    with style(), _without_warnings_of_fonts():
         if plain:
             without_headline(fig)
+        elif found:
+            found_note(fig, found)
         set_mathematics(fig)
         separate_labels(fig)
         for kind, about in metadata.items():

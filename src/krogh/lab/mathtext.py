@@ -74,7 +74,7 @@ _TOKENS = re.compile(
     r"|(?:[A-Za-z]\.){2,}"  # r.m.s.
     rf"|\d+(?=[A-Za-z]{{2}})(?!(?:{_NAMED})(?![A-Za-z]))\w+)"  # 1STR, 10th
     rf"|(?P<function>(?<![A-Za-z])(?:log(?:2|10)|{_NAMED})(?![A-Za-z_]))"
-    r"|(?P<variable>(?<![A-Za-z])(?<![A-Za-z]')[A-Za-z](?![A-Za-z])|[α-ωΑ-Ωℓ])"
+    r"|(?P<variable>(?<![A-Za-z])(?<!\S')[A-Za-z](?![A-Za-z])|[α-ωΑ-Ωℓ])"
     r"|(?P<number>\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?(?![\d%])|[½∞])"
     r"|(?P<letters>[A-Za-z][A-Za-z_]+\d*)"
     r"|(?P<root>√)"

@@ -55,7 +55,7 @@ from krogh.integrity import (
     written_files,
 )
 from krogh.lab import figures
-from krogh.lab.alternative import alternative_text
+from krogh.lab.alternative import alternative_text, findings
 from krogh.lab.charts import Figure
 from krogh.lab.claims import Claim, read_claims
 from krogh.lab.costs import Costs, carry_over, cost_files, total_costs, trained_at, write_costs
@@ -542,7 +542,7 @@ def _conclude(experiment: Experiment[Any], tables: Tables[Any], folder: Path, su
     plain = bool(summary.get("plain"))
     with figures.style():
         drawn = [
-            _save_figure(figure, folder / "figures", [] if place else claims, plain)
+            _save_figure(figure, folder / "figures", [] if place else claims, plain, findings(claims, summary["scale"]))
             for place, figure in enumerate(experiment.figures(tables))
         ]
     summary = {**summary, "figures": drawn, "concluded": _digest(measure_sources(experiment))}
@@ -619,9 +619,9 @@ def _batched(tables: Iterator[pl.LazyFrame], size: int) -> Iterator[list[pl.Lazy
         yield some
 
 
-def _save_figure(figure: Figure, folder: Path, claims: list[Claim], plain: bool) -> dict[str, Any]:
+def _save_figure(figure: Figure, folder: Path, claims: list[Claim], plain: bool, found: str) -> dict[str, Any]:
     alt = alternative_text(figure, claims)  # before the words of the drawing are set as mathematics
-    svg, pdf = figures.save(figure.drawing, folder, figure.name, plain=plain)
+    svg, pdf = figures.save(figure.drawing, folder, figure.name, plain=plain, found=found)
     data = folder / f"{figure.name}.csv"
     with replacing(data) as temporary:
         figure.data.write_csv(temporary)

@@ -24,6 +24,7 @@ from krogh.errors import KroghError
 from krogh.files import write_atomically
 from krogh.integrity import LARGEST_DRAWING, own, read_bytes
 from krogh.report.drawing import embed
+from krogh.report.mathematics import mathematics
 from krogh.report.read import VERDICTS, Claim, Picture, Study, find_studies
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ def environment() -> Any:
         lstrip_blocks=True,
     )
     made.filters |= {"count": numbers.count, "words": _words, "breakable": _breakable, "unbroken": _unbroken}
+    made.filters["mathematics"] = mathematics
     return made
 
 

@@ -164,7 +164,7 @@ class AttentionWeights(Experiment[Settings]):
             headline="A head that learned a conjunction looks for a relevant zero, and nowhere else while there is one",
             rows=2,
             columns=len(rates),
-            width=max(7.0, 0.8 + 4.2 * len(rates)),
+            width=max(7.0, 2.0 + 4.2 * len(rates)),
             height=5.0,
             sharex=True,
             sharey=True,
@@ -181,15 +181,16 @@ class AttentionWeights(Experiment[Settings]):
                 count = own["sample"].n_unique()
                 title = f"label {label} ({count} samples), embedding dropout {rate:g}"
                 ax = chart.panel(title=title, ylim=(-0.03, 1.03)).ax
-                for name, (color, chosen) in kinds.items():
+                for color, chosen in kinds.values():
                     dots = own.filter(chosen)
-                    ax.scatter(dots["position"], dots["weight"], color=color, label=name, **looks)
+                    ax.scatter(dots["position"], dots["weight"], color=color, **looks)
         for panel in chart.panels[len(rates) :]:
             panel.axes(x="position")
             panel.ax.set_xticks([*settings.support, settings.n], [*map(str, settings.support), "[CLS]"])
         for panel in chart.panels[:: len(rates)]:
             panel.axes(y="attention weight at [CLS]")
-        chart[len(rates)].legend(loc="upper left", markerscale=1.6)
+        shown = {name: color for name, (color, chosen) in kinds.items() if len(tables["weights"].filter(chosen))}
+        chart.key(shown, markeredgewidth=0)  # opaque, as many dots on one another are
         return chart.figure(
             f"Weights with which [CLS] attends to each of T = {settings.n} positions and to itself, one dot per "
             f"sample, for {settings.samples} hold-out samples of one network (seed 0) trained on m = {settings.m}; "

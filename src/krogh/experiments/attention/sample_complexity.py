@@ -322,7 +322,7 @@ class SampleComplexity(Experiment[Settings]):
             ends = [max(low, 1.0), high if math.isfinite(high) else value]
             panel.ax.plot([beside] * 2, ends, color=figures.VERMILLION, linewidth=1.2)
         if len(reached):
-            look = {"marker": "D", "markersize": 4, "alpha": 1.0}
+            look: dict[str, Any] = {"marker": "D", "markersize": 4, "alpha": 1.0}
             name = f"adaptive search, {share:.0%} of the trials"
             panel.dots(reached["beside"], reached["value"], name, color=figures.VERMILLION, **look)
         if len(lengths) >= 3 and not stars.missing:

@@ -109,9 +109,9 @@ class ChainSettings:
 def draw_losses(panel: Panel, rows: pl.DataFrame, baselines: Iterable[str]) -> None:
     """The loss of every seed against sequences seen, thin, their median, and what the strategies lose."""
     for _, own in rows.group_by("seed", maintain_order=True):
-        panel.line(own["time"], own["loss"], style="-", width=0.5, color=figures.BLUE, key="", alpha=0.4)
+        panel.line(own["time"], own["loss"], style="-", width=0.5, color=figures.INK, key="", alpha=0.3)
     middle = rows.group_by("time", maintain_order=True).agg(pl.col("loss").median()).sort("time")
-    panel.line(middle["time"], middle["loss"], "median", style="-", width=1.6, color=figures.BLUE, key="")
+    panel.line(middle["time"], middle["loss"], "median", style="-", width=1.6, color=figures.INK, key="")
     for name in baselines:
         panel.reference(float(rows[f"baseline_{name}"].mean()), name)  # type: ignore[arg-type]
 

@@ -14,6 +14,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -240,7 +241,7 @@ class Success(Experiment[Settings]):
         colors: dict[int, str] = {}
         for (s, width), rows in groups(data, ("sparsity", "width")).items():
             color = colors[width] if width in colors else colors.setdefault(width, panel.color())
-            look = (
+            look: dict[str, Any] = (
                 {"marker": "D", "markersize": 4.0} if s else {"marker": "o", "markerfacecolor": "none", "markersize": 7}
             )
             shown = rows.filter(pl.col("slack") > 0)

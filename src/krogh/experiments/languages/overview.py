@@ -98,6 +98,8 @@ def chosen_languages() -> dict[str, Automaton]:
 CHOSEN = (*LANGUAGES, *PATTERNS, "S_3, point", "S_3, word problem", "S_4, point", "A_5, point", "S_5, point",
           "A_5, word problem")  # fmt: skip
 
+COLORS, OPACITY = dict(zip(CLASSES, figures.PALETTE, strict=False)), 0.85
+
 
 @dataclass(frozen=True)
 class Settings(LanguageSettings):
@@ -202,24 +204,26 @@ class Overview(Experiment[Settings]):
         settings = tables.settings
         names, far = settings.architectures, max(settings.factors)
         chart = self.chart(
-            "overview", self.title, rows=2, columns=len(names), width=max(6.4, 4.2 * len(names)), height=7.2
+            "overview", self.title, rows=2, columns=len(names), width=max(6.4, 4.2 * len(names)) + 1.4, height=7.2
         )
         found = {network: difficulty(tables, network) for network in names}
         for network in names:
             named = "median steps until learned" if network == names[0] else ""
             panel = chart.panel(title=network, x="states of the least automaton", y=named, log="xy")
-            _scatter(panel, found[network], "steps", 2.0 * settings.budget)
-            panel.reference(2.0 * settings.budget, "never")
+            panel.never(2.0 * settings.budget)
+            _scatter(panel, found[network], "steps")
         for network in names:
             named = f"right at {far} times the length" if network == names[0] else ""
             panel = chart.panel(x="states of the least automaton", y=named, log="x")
-            _scatter(panel, found[network], "far", 1.0)
+            _scatter(panel, found[network], "far")
         data = pl.concat([rows.with_columns(network=pl.lit(network)) for network, rows in found.items()])
+        chart.key({kind: color for kind, color in COLORS.items() if kind in data["algebra"]}, alpha=OPACITY)
         yield chart.figure(
             "Each mark is a language, by the groups in its syntactic monoid. Above: steps until learned; those that "
             f"half of the networks never learned in {settings.budget:,} steps lie on the dashed line. Below: median "
             f"share of words of up to {far * settings.longest} symbols that are right, of all networks.",
             data,
+            alt=f"{self.title} An infinite time stands for never within {settings.budget:,} steps.",
         )
         yield self._ranking(tables, found)
 
@@ -232,18 +236,17 @@ class Overview(Experiment[Settings]):
             "ranking", "Steps until learned, language by language", height=1.8 + 0.26 * len(names), width=8
         )
         panel = chart.panel(x="median steps until learned", log="x")
+        panel.never(2.0 * settings.budget, "x")
         for (network, rows), color in zip(found.items(), figures.PALETTE, strict=False):
             steps = {row["language"]: row["steps"] for row in rows.iter_rows(named=True)}
-            panel.dots(
-                [min(steps[name], 2.0 * settings.budget) for name in names], range(len(names)), network, color=color
-            )
-        panel.reference(2.0 * settings.budget, "never", axis="x")
+            panel.dots([steps[name] for name in names], range(len(names)), network, color=color)
         panel.name_rows(
             [f"{row['language']} ({row['states']}, {row['algebra']})" for row in order], fontsize=7, parse_math=False
         )
         return chart.figure(
             "Median steps until learned by language (states of the least automaton, groups of its monoid); the dashed "
-            f"line stands for never within {settings.budget:,} steps."
+            f"line stands for never within {settings.budget:,} steps.",
+            alt=f"Steps until learned, language by language; ∞ stands for never within {settings.budget:,} steps.",
         )
 
 
@@ -267,8 +270,8 @@ def difficulty(tables: Tables[Settings], network: str) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def _scatter(panel: Panel, rows: pl.DataFrame, column: str, most: float) -> None:
-    for kind, color, shift in zip(CLASSES, figures.PALETTE, (0.96, 1.0, 1.04), strict=False):
+def _scatter(panel: Panel, rows: pl.DataFrame, column: str) -> None:
+    for (kind, color), shift in zip(COLORS.items(), (0.96, 1.0, 1.04), strict=True):
         own = rows.filter(pl.col("algebra") == kind)
-        heights = np.minimum(own[column].to_numpy(), most)
-        panel.dots(shift * own["states"].to_numpy(), heights, kind, color=color, alpha=0.85)
+        states = shift * own["states"].to_numpy()
+        panel.dots(states, own[column].to_numpy(), kind, color=color, key="", alpha=OPACITY)

@@ -168,6 +168,7 @@ class HiddenProgress(Experiment[Settings]):
             columns=len(names),
             width=max(6.4, 3.0 * len(names)),
             height=5.2,
+            sharex="col",
         )
         seen = tables["curves"].filter(pl.col("seed") < SHOWN)
         by_panel = groups(seen, "panel")

@@ -16,6 +16,7 @@ from cyclopts import App, Parameter
 from krogh import __version__
 from krogh.cli.compile import Flag, NetworkOptions, compile_, trace_
 from krogh.errors import ClusterLost, KroghError
+from krogh.saying import printable
 
 Kind = Literal[
     "tasks", "models", "probes", "views", "experiments", "predictions", "constructions", "machines", "phenomena"
@@ -216,7 +217,7 @@ def report(folder: Place, /, *, out: Path | None = None, plugin: Plugin = ()) ->
     from krogh.cli import judging
 
     _load(plugin)
-    print(judging.report_studies(folder, out))
+    print(printable(str(judging.report_studies(folder, out))))
     return 0
 
 
@@ -239,7 +240,7 @@ def replay(
     from krogh.cli import judging
 
     _load(plugin)
-    print(judging.replay_study(folder, out, trials=trials, frames=frames))
+    print(printable(str(judging.replay_study(folder, out, trials=trials, frames=frames))))
     return 0
 
 

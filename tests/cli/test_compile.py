@@ -256,6 +256,12 @@ def test_compile_machine_of_the_library_in_every_way(krogh, options):
     assert (found["size"]["layers"] > 20) == ("ripple" in options)
 
 
+@pytest.mark.parametrize("command", [("compile", "machine", "parity"), ("trace", "machine", "parity", "1")])
+def test_softmax_without_correction_is_refused(krogh, command):
+    code, out, err = krogh(*command, "--soft", "--no-correction")
+    assert code == 2 and not out and "leave out --soft or --no-correction" in err and err.count("\n") == 1
+
+
 def test_inputs_and_unfinished_runs(krogh):
     late = ("compile", "machine", "parity", "--steps", 4, "--input", "1" * 9)
     code, _, err = krogh(*late)

@@ -118,7 +118,7 @@ def compile_machine(
         steps: how many steps T the transformer runs; as many as the inputs and the file's own need unless given.
         input: a word: what machine and network make of it is shown, and it is checked; may be repeated.
         adder: how the head is moved: in a constant number of layers, or bit by bit as in the source.
-        no_correction: leave the rounding after every layer out.
+        no_correction: leave the rounding after every layer out; not with --soft, whose leaks it rounds away.
         soft: softmax attention in place of hard-max.
         input_length: the longest word that can be read; T + 1 letters unless given.
         missing: where there is no instruction, halt there (the default), reject, or refuse the file (error).
@@ -169,7 +169,7 @@ def compile_regex(
 
     Args:
         pattern: a regular expression that matches whole words, as Python's re.fullmatch does.
-        alphabet: the symbols of words, as in 01; those that the pattern mentions unless given.
+        alphabet: the symbols of words, as in 01; else those that the pattern mentions, ASCII's for \\d, \\w, \\s.
         length: compile to attention that counts, for words of this length, where only counts matter.
         correction: round after every step of the recurrent network.
         input: a word: what automaton and network make of it is shown; may be repeated.
@@ -287,7 +287,7 @@ def trace_machine(
         input: the word on the tape, "" is the empty one; the file's own unless given.
         steps: how many steps, at most; until the machine halts, within 1,000 steps, unless given.
         adder: how the head is moved: in a constant number of layers, or bit by bit as in the source.
-        no_correction: leave the rounding after every layer out.
+        no_correction: leave the rounding after every layer out; not with --soft, whose leaks it rounds away.
         soft: softmax attention in place of hard-max.
         missing: where there is no instruction, halt there (the default), reject, or refuse the file (error).
         window: how many cells of the tape are shown.
@@ -317,7 +317,7 @@ def trace_regex(
     Args:
         pattern: a regular expression that matches whole words, as Python's re.fullmatch does.
         input: the word; "" is the empty one.
-        alphabet: the symbols of words, as in 01; those that the pattern mentions unless given.
+        alphabet: the symbols of words, as in 01; else those that the pattern mentions, ASCII's for \\d, \\w, \\s.
         correction: round after every step of the recurrent network.
         svg: a file for the run as a picture.
         json: print JSON.

@@ -210,11 +210,14 @@ def test_a_circuit_is_attacked_for_as_long_as_is_said(krogh, tmp_path):
     assert found["certified_by"].startswith("by the proof of Theorem D.6 layer by layer")
 
 
-def test_what_is_too_large_is_bounded_from_below_only(krogh, tmp_path, monkeypatch):
+def test_what_is_too_large_is_bounded_from_above_by_its_last_layer(krogh, tmp_path, monkeypatch):
     monkeypatch.setattr("krogh.networks.circuits.MOST_WRITTEN", 100)  # as if it had millions of gates
     save_circuit(multiplier(8), tmp_path / "mul8.aig")
     code, out, _ = krogh("compile", "circuit", "mul8.aig", "--margin")
-    assert code == 0 and "not attacked in 10 s (some " in out and "s would do: --seconds " in out
+    assert code == 0 and "not all layers attacked in 10 s (some " in out and "s would do: --seconds " in out
+    assert "by a change of the last layer alone on 4 inputs" in out
+    found = answer(krogh, "compile", "machine", "palindrome", "--margin", "--seconds", 1)["margin"]
+    assert 0 < found["lower"] < found["upper"] == pytest.approx(0.5) and found["layers"] == "last"
 
 
 def test_what_would_not_fit_as_full_matrices_is_not_attacked_however_long(krogh, tmp_path, monkeypatch):
@@ -222,7 +225,7 @@ def test_what_would_not_fit_as_full_matrices_is_not_attacked_however_long(krogh,
     monkeypatch.setattr(report, "LARGEST", 1000)
     save_circuit(multiplier(8), tmp_path / "mul8.aig")
     code, out, _ = krogh("compile", "circuit", "mul8.aig", "--margin")
-    assert code == 0 and "too large to be attacked (as full matrices, at most 1,000 parameters are)" in out
+    assert code == 0 and "too large for more (as full matrices, at most 1,000 parameters are attacked)" in out
 
 
 @pytest.mark.slow
@@ -352,11 +355,11 @@ def test_the_margin_of_a_machine_is_bounded_on_a_word_of_each_kind(krogh, monkey
 
     def attack(output, parameters, x, y, **effort):
         tried.append((y, effort["effort"]))
-        return type("Attack", (), {"radius": 0.5 + y})
+        return type("Attack", (), {"radius": 0.1 + y})
 
     monkeypatch.setattr(report, "attack", attack)
     margin = answer(krogh, "compile", "machine", "parity", "--steps", 6, "--margin", "--seconds", 20)["margin"]
-    assert 0 < margin["lower"] < 0.01 and margin["upper"] == 0.5
+    assert 0 < margin["lower"] < 0.01 and margin["upper"] == 0.1 and margin["layers"] == "all"
     assert [one["input"] for one in margin["attacked"]] == ["'10110'", "''"]
     assert tried == [(1, Effort(2, 0, 0)), (0, Effort(2, 0, 0))]
 

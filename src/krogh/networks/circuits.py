@@ -33,7 +33,7 @@ import scipy.sparse as sparse
 from numpy.typing import ArrayLike
 
 from krogh.errors import require, require_integer
-from krogh.networks.compiled import Attacked, Compiled, Decision, Sizes, Subject, Work, labels_of, log_norm
+from krogh.networks.compiled import Attacked, Compiled, Decision, ReadOut, Sizes, Subject, Work, labels_of, log_norm
 from krogh.networks.handmade import Checked, handmade
 from krogh.networks.margins.circuits import certify_circuit
 from krogh.networks.margins.gradients import Start, least_flip
@@ -234,6 +234,10 @@ class CompiledCircuit(Compiled):
             shown = "".join(map(str, row[:32])) + ("…" if m > 32 else "")
             decisions.append(Decision(row[None, :], shown if outputs == 1 else f"{shown} ({names[output]})", output))
         return decisions
+
+    def read_out(self, decision: Decision) -> ReadOut:
+        """2z - 1 of the output's gate."""
+        return ReadOut(*self.network.last_layer(np.ravel(decision.inputs), decision.output))
 
     def descent(self, decision: Decision, deadline: float) -> Attacked | None:
         """The smallest of the descents from critical gates (`krogh.networks.margins.gradients`); None if very large."""

@@ -23,9 +23,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from krogh.errors import require, require_integer, unknown
-from krogh.networks.compiled import Compiled, Decision, Sizes, Subject, Work, labels_of, log_norm
+from krogh.networks.compiled import Compiled, Decision, ReadOut, Sizes, Subject, Work, labels_of, log_norm
 from krogh.networks.handmade import Checked, handmade, sizes_of
-from krogh.networks.machines.checks import Trials, check_machine, check_trials, trials_of
+from krogh.networks.machines.checks import Trials, check_machine, check_trials, last_output, trials_of
 from krogh.networks.machines.layers import (
     Layer,
     Vector,
@@ -226,6 +226,11 @@ class CompiledMachine(Compiled):
             "of a decision (give a word with --input, or more --steps)",
         )
         return list(decisions.values())
+
+    def read_out(self, decision: Decision) -> ReadOut | None:
+        """cls and the last output, after a run of the network that is held against the interpreter's at every step."""
+        last = last_output(self, decision.inputs[0])
+        return None if last is None else ReadOut(np.asarray(self.parameters["cls"]), last)
 
     @property
     def work(self) -> Work:

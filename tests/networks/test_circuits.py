@@ -178,6 +178,11 @@ def test_refusals():
         compile_circuit(circuits.and_ladder(6, 5), depth=15)
     with pytest.raises(KroghError, match="needs depth 8 without correction"):
         compile_circuit(circuits.and_ladder(6, 5), depth=7, correction=False)
+    with pytest.raises(KroghError, match="depth must be an integer between 1 and 262144; got depth=1000000"):
+        compile_circuit(circuits.and_ladder(6, 5), depth=1_000_000)
+    wide = Circuit("wide", 1, [Gate.NOT] * 2000, [(0, 0)] * 2000, tuple(range(1, 2001)))
+    with pytest.raises(KroghError, match=r"'wide' with depth=200000 has 100,000,000 gates in layers; at most 50,000,"):
+        compile_circuit(wide, depth=200_000)
     loose = Circuit("loose", 1, [Gate.NOT, Gate.NOT], [(0, 0), (0, 0)], (1,))
     with pytest.raises(KroghError, match="dangling"):
         compile_circuit(loose)

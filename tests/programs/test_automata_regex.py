@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import string
 
 import numpy as np
 import pytest
@@ -64,7 +65,7 @@ PATTERNS = st.recursive(
 @given(PATTERNS)
 def test_the_same_words_as_python(pattern):
     automaton = from_regex(pattern, ALPHABET)
-    judged = re.compile(pattern, re.DOTALL | re.ASCII)
+    judged = re.compile(pattern)
     assert automaton.accept(CODES).tolist() == [judged.fullmatch(word) is not None for word in WORDS]
 
 
@@ -110,6 +111,9 @@ def test_laws_of_the_operators(one, other):
         r"[\D\W]",
         r"[^\D]|[^\W\d]",
         r"[\b]\a\f\v\r\n\t",
+        r"[^\w-].?",
+        r"[\W\d]|[^\S1]",
+        ".",
         r"\u0061\U00000062",
         "äöü",
         "a+?b*?c??d{1,2}?",
@@ -118,7 +122,7 @@ def test_laws_of_the_operators(one, other):
 )
 def test_particular_patterns(pattern):
     alphabet = "abcd()[]{}.*+?|^$\\-1 _\n\t\r\f\v\a\bäöü"
-    automaton, judged = from_regex(pattern, alphabet), re.compile(pattern, re.ASCII)
+    automaton, judged = from_regex(pattern, alphabet), re.compile(pattern)
     words = ["".join(word) for length in range(3) for word in itertools.product(alphabet, repeat=length)]
     words += ["()[]{}.*+?|^$\\", "1 _", "}]a", "äöü", "aabbb", "aaab", "\b\a\f\v\r\n\t", "abc", "abbabb"]
     assert automaton.accept(automaton.encode_words(words)).tolist() == [
@@ -132,7 +136,37 @@ def test_the_alphabet_is_what_the_pattern_mentions():
     assert from_regex(r"\d*").alphabet == tuple("0123456789")
     assert from_regex("a.", "cab").alphabet == ("c", "a", "b"), "a given order is kept"
     assert from_regex("a", name="one a").name == "one a" and from_regex("a").name == "a"
-    assert from_regex("a.", "ab\n").accepts("a\n"), "the dot is any symbol of the alphabet"
+    assert from_regex("a.", "ab\n").accepts("ab") and not from_regex("a.", "ab\n").accepts("a\n")
+    assert from_regex(r"[\W-]", None).alphabet == tuple(sorted("-_" + string.ascii_letters + string.digits))
+    assert from_regex(r"\s", None).alphabet == tuple("\t\n\v\f\r\x1c\x1d\x1e\x1f ")
+    assert from_regex(r"[é٣-]|\d\w").accepts("٣é"), "of symbols that are mentioned, \\d and \\w have Unicode's"
+
+
+WORLDLY = "éß٣Ж_\n\x1c1 "
+WORLD_ITEMS = [".", *(rf"\{letter}" for letter in "dwsDWS"), *(rf"[{x}\{y}]" for x in "^é_" for y in "dwsDWS"),
+               *(rf"[^٣\{letter}Ж]" for letter in "dwsDWS"), "[^\\w-]", "[ß-٣]", *WORLDLY]  # fmt: skip
+WORLD_PATTERNS = st.lists(
+    st.builds(str.__add__, st.sampled_from(WORLD_ITEMS), st.sampled_from(["", "", "*", "?", "|"])), max_size=4
+).map("".join)
+
+
+@settings(database=None, deadline=None, max_examples=300)
+@given(WORLD_PATTERNS, st.lists(st.text(WORLDLY, max_size=4), min_size=1, max_size=20))
+def test_symbols_of_the_world_are_those_of_python(pattern, words):
+    automaton = from_regex(pattern, WORLDLY)
+    assert [automaton.accepts(word) for word in words] == [re.fullmatch(pattern, word) is not None for word in words]
+
+
+@pytest.mark.parametrize("pattern", [".", *(rf"\{letter}" for letter in "dwsDWS"), r"[^\w-]", r"[\W\d_]", r"[^\S\n]"])
+def test_every_character_of_the_first_plane_is_matched_as_by_python(pattern):
+    judged, size = re.compile(pattern), 4_096
+    for start in range(0, 1 << 16, size):
+        alphabet = "".join(map(chr, range(start, start + size)))
+        expected = [judged.fullmatch(symbol) is not None for symbol in alphabet]
+        if any(expected):
+            automaton = from_regex(pattern, alphabet)
+            after = automaton.transitions[automaton.start]
+            assert [int(state) in automaton.accepting for state in after] == expected
 
 
 def test_known_automata():

@@ -95,8 +95,10 @@ def test_constants_and_circuits_without_inputs():
     assert circuits.truth_table(constants).tolist() == [[False, True]]
     gates = Circuit("gates", 0, [Gate.AND, Gate.NOT], [(TRUE, FALSE), (0, 0)], (0, 1))
     assert circuits.truth_table(gates).tolist() == [[False, True]]
-    with pytest.raises(KroghError, match="no inputs"):
-        layered(constants)
+    for circuit in (constants, gates):
+        layers = layered(circuit)
+        assert layers.input_names == ("unused",) and layers.output_names == circuit.output_names
+        assert circuits.truth_table(layers.circuit()).tolist() == [[False, True]] * 2
 
 
 def test_names_are_made_up_where_none_are_given():
@@ -136,6 +138,8 @@ def test_arrays_cannot_be_changed():
         (dict(input_names=("a", "a")), "two inputs have the name 'a'"),
         (dict(input_names=("a",)), "2 inputs need 2 names; got 1"),
         (dict(output_names=("a\nb",)), "texts of one line"),
+        (dict(name="\x1b[31m"), "a circuit's name has no control characters; got '.x1b.31m'"),
+        (dict(input_names=("a", "\x1b]0;b\x07")), "without control characters; got '.x1b]0;b.x07'"),
     ],
 )
 def test_circuits_that_are_none_are_refused(fields, message):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -231,6 +234,56 @@ def test_dangling_gates_are_refused_dropped_or_kept():
     with pytest.raises(KroghError, match=r"file.aig: 2 dangling gates .*: literal [0-9]+, [0-9]+ "):
         parse_aig(content, "file.aig")
     assert parse_aig(content, dangling="keep").gates == 5
+
+
+def test_names_that_come_again_are_numbered_in_linear_time():
+    """The numbers are those that trying them all from 2 on finds; 20,000 equal names took half a minute."""
+
+    def tried(names: list[str]) -> list[str]:
+        seen: set[str] = set()
+        for place, name in enumerate(names):
+            candidates = itertools.chain([name], (f"{name}_{copy}" for copy in itertools.count(2)))
+            names[place] = next(x for x in candidates if x not in seen and (x == name or x not in given))
+            seen.add(names[place])
+        return names
+
+    def read(names: list[str]) -> list[str]:
+        symbols = "".join(f"o{place} {name}\n" for place, name in enumerate(names))
+        return list(parse_aag(f"aag 1 1 0 {len(names)} 0\n2\n" + "2\n" * len(names) + symbols).output_names)
+
+    draw = np.random.default_rng(0)
+    for _ in range(30):
+        names = draw.choice(["a", "a_2", "a_3", "a_2_2", "b", "a_5"], draw.integers(1, 30)).tolist()
+        given = set(names)
+        assert read(names) == tried([*names])
+    begun = time.process_time()
+    assert read(["a"] * 20_000)[-1] == "a_20000" and time.process_time() - begun < 5
+
+
+@pytest.mark.parametrize("name", ["a.aag", "a.aig", "a.circuit", "a.blif"])
+def test_a_byte_order_mark_is_passed_over(tmp_path, name):
+    path = circuits.save_circuit(circuits.adder(1), tmp_path / name)
+    plain = circuits.load_circuit(path)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert np.array_equal(truth_table(circuits.load_circuit(path)), truth_table(plain))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.aag", "aag 1 1 0 1 0\n2\n2\ni0 a{}b\n", "line 4, column 1: a name has no control characters; got "),
+        ("a.blif", ".inputs a{}b\n.outputs y\n.names a{}b y\n1 1\n", "line 1, column 9: a word has no control ch"),
+        ("a.circuit", 'inputs "a{}b"\noutputs "a{}b"\n', "line 1, column 8: a name has no control characters; got "),
+        ("a.circuit", 'circuit "a{}b"\ninputs a\noutputs a\n', "line 1, column 9: a name has no control characters"),
+    ],
+)
+@pytest.mark.parametrize("letter", ["\x1b", "\x00", "\x07", "\x7f", "\x9b"])
+def test_control_characters_in_names_are_refused(tmp_path, name, text, message, letter):
+    """A terminal would obey them."""
+    (tmp_path / name).write_text(text.replace("{}", letter), encoding="utf-8")
+    with pytest.raises(KroghError) as error:
+        circuits.load_circuit(tmp_path / name)
+    assert message in str(error.value) and str(error.value).isprintable()
 
 
 def test_any_bytes_are_read_or_refused_with_a_word():

@@ -14,7 +14,7 @@ from krogh.cli.networks import working
 from krogh.cli.picturing import Grid, Picture, require_drawable, write_picture
 from krogh.errors import KroghError, require
 from krogh.networks.circuits import CompiledCircuit
-from krogh.programs.circuits.circuit import Circuit, Gate, evaluate
+from krogh.programs.circuits.circuit import Circuit, Gate, counted, evaluate
 from krogh.programs.circuits.layers import LayeredCircuit
 from krogh.programs.reading import no_such
 
@@ -57,21 +57,28 @@ def bits_of(circuit: Circuit | LayeredCircuit, text: str) -> np.ndarray:
     return np.array([values[name] for name in names])
 
 
+def input_of(network: CompiledCircuit, text: str) -> np.ndarray:
+    """An input of a network; of one without a bit that is used also the empty text."""
+    return bits_of(network.circuit, text or "0" if not network.source.inputs else text)
+
+
 def about_circuit(network: CompiledCircuit, inputs: Sequence[str]) -> list[Finding]:
     """What circuit and network make of inputs."""
-    source = network.source
-    plain = source.circuit() if isinstance(source, LayeredCircuit) else source
     found = []
+    if not network.source.inputs:
+        text = "the circuit has none, its outputs are constants; the network reads a bit that is not used"
+        found.append(Finding("no inputs", text, True))
     for text in inputs:
-        bits = bits_of(plain, text)
-        truth = evaluate(plain, bits[None, :])[0]
+        bits = input_of(network, text)
+        truth = evaluate(network.plain, bits[None, :])[0]
         said = network.network.run(bits[None, :].astype(np.float64))[0]
         equal = bool(np.array_equal(said, 2.0 * truth - 1.0))
         names = network.circuit.output_names
         more = ", …" if len(names) > MOST_SHOWN else ""
         shown = ", ".join(f"{name}={int(bit)}" for name, bit in zip(names[:MOST_SHOWN], truth, strict=False)) + more
         outputs = " ".join(signed(value) for value in said[:MOST_SHOWN]) + more
-        line = f"{text}: the circuit gives {shown}; the network puts out {outputs}{'' if equal else ', DIFFERENT'}"
+        different = "" if equal else ", DIFFERENT"
+        line = f"{text or repr(text)}: the circuit gives {shown}; the network puts out {outputs}{different}"
         numbers = {
             "input": text,
             "circuit": {name: int(bit) for name, bit in zip(names, truth, strict=True)},
@@ -95,12 +102,12 @@ class LayerRow(NamedTuple):
 def present_circuit(network: CompiledCircuit, text: str, window: int, as_json: bool, svg: Path | None = None) -> int:
     """Show what every layer of circuit and network holds on one input; 1 where they differ."""
     circuit = network.circuit
-    bits = bits_of(circuit, text)
+    bits = input_of(network, text)
     if svg is not None:
         require_drawable(svg, circuit.q)
     with working(f"running {network.name}"):
         rows = layer_rows(network, bits)
-    (finding,) = about_circuit(network, [text])
+    *_, finding = about_circuit(network, [text])
     different = sum(not row.equal for row in rows)
     if as_json:
         answer = {"circuit": network.name, **finding.numbers, "rows": [row._asdict() for row in rows]}
@@ -135,7 +142,7 @@ def layer_rows(network: CompiledCircuit, bits: np.ndarray) -> list[LayerRow]:
         gates = ", ".join(f"{count} {kind.name}" for kind, count in zip(Gate, counts, strict=True) if count)
         written = "".join("1" if bit else "0" for bit in value)
         equal = bool(np.array_equal(unit, value.astype(np.float64)))
-        rows.append(LayerRow(number, gates or f"{len(value)} inputs", written, unit.tolist(), equal))
+        rows.append(LayerRow(number, gates or counted(len(value), "input"), written, unit.tolist(), equal))
     return rows
 
 

@@ -116,13 +116,14 @@ def compile_machine(
     Args:
         file: a machine in the YAML of turingmachine.io, or one of `krogh list machines`.
         steps: how many steps T the transformer runs; as many as the inputs and the file's own need unless given.
-        input: a word: what machine and network make of it is shown, and it is checked; may be repeated.
+        input: a word: what machine and network make of it is shown, and it is checked; may be repeated. Symbols that
+            the table does not name have no instruction.
         adder: how the head is moved: in a constant number of layers, or bit by bit as in the source.
-        no_correction: leave the rounding after every layer out.
+        no_correction: leave the rounding after every layer out; not with --soft, whose leaks it rounds away.
         soft: softmax attention in place of hard-max.
         input_length: the longest word that can be read; T + 1 letters unless given.
         missing: where there is no instruction, halt there (the default), reject, or refuse the file (error).
-        unfinished: compile even if T steps are too few for the inputs.
+        unfinished: compile even if T steps are too few for the inputs; 20 unless given where the machine never halts.
     """
     require(not (soft and options.margin), "margins are bounded for hard attention; leave out --soft or --margin")
     from krogh.cli import evaluating
@@ -131,12 +132,17 @@ def compile_machine(
     from krogh.programs.machines.library import load_machine_file
     from krogh.programs.machines.running import require_halts
 
+    why = ""  # T is what it is, where it was chosen here
+
     def compile_file() -> compiled.CompiledMachine:
-        source = load_machine_file(file, missing)
-        words = evaluating.words_of(source, input)
+        nonlocal why
+        source = load_machine_file(file, missing, input)
+        words, enough = evaluating.words_of(source, input), steps
+        if enough is None:
+            enough, why = evaluating.enough_steps(source.machine, words, unfinished)
         network = compiled.compile_machine(
             source.machine,
-            evaluating.enough_steps(source.machine, words) if steps is None else steps,
+            enough,
             input_length=input_length,
             adder=adder,
             correction=not no_correction,
@@ -148,7 +154,7 @@ def compile_machine(
         return network.trying(example.word for example in source.examples)
 
     return present(
-        "machine", file, compile_file, options, lambda network: evaluating.about_machine(network, input, steps is None)
+        "machine", file, compile_file, options, lambda network: evaluating.about_machine(network, input, why)
     )
 
 
@@ -169,7 +175,7 @@ def compile_regex(
 
     Args:
         pattern: a regular expression that matches whole words, as Python's re.fullmatch does.
-        alphabet: the symbols of words, as in 01; those that the pattern mentions unless given.
+        alphabet: the symbols of words, as in 01; else those that the pattern mentions, ASCII's for \\d, \\w, \\s.
         length: compile to attention that counts, for words of this length, where only counts matter.
         correction: round after every step of the recurrent network.
         input: a word: what automaton and network make of it is shown; may be repeated.
@@ -285,9 +291,9 @@ def trace_machine(
     Args:
         file: a machine in the YAML of turingmachine.io, or one of `krogh list machines`.
         input: the word on the tape, "" is the empty one; the file's own unless given.
-        steps: how many steps, at most; until the machine halts, within 1,000 steps, unless given.
+        steps: how many steps, at most; unless given until the machine halts, 20 if it does not within 1,000.
         adder: how the head is moved: in a constant number of layers, or bit by bit as in the source.
-        no_correction: leave the rounding after every layer out.
+        no_correction: leave the rounding after every layer out; not with --soft, whose leaks it rounds away.
         soft: softmax attention in place of hard-max.
         missing: where there is no instruction, halt there (the default), reject, or refuse the file (error).
         window: how many cells of the tape are shown.
@@ -298,7 +304,9 @@ def trace_machine(
     from krogh.programs.machines.library import load_machine
 
     options = {"adder": adder, "correction": not no_correction, "attention": "soft" if soft else "hard"}
-    return present_trace(load_machine(file, missing), input, steps, options, window, json, svg)
+    return present_trace(
+        load_machine(file, missing, () if input is None else (input,)), input, steps, options, window, json, svg
+    )
 
 
 @trace_.command(name="regex")
@@ -317,7 +325,7 @@ def trace_regex(
     Args:
         pattern: a regular expression that matches whole words, as Python's re.fullmatch does.
         input: the word; "" is the empty one.
-        alphabet: the symbols of words, as in 01; those that the pattern mentions unless given.
+        alphabet: the symbols of words, as in 01; else those that the pattern mentions, ASCII's for \\d, \\w, \\s.
         correction: round after every step of the recurrent network.
         svg: a file for the run as a picture.
         json: print JSON.

@@ -18,6 +18,8 @@ from krogh.programs.machines.running import Run, run, steps_needed
 
 MOST_CHOSEN_STEPS = 10_000
 """Steps within which a machine must halt on a word where T is not given."""
+FEW_STEPS = 20
+"""T, or the steps of a trace, where a machine does not halt and no number is given."""
 RESULTS = {1: "accepts", 0: "rejects", None: "halts"}
 OUTPUTS = {1: 1.0, 0: -1.0, None: 0.0}
 
@@ -42,24 +44,28 @@ def words_of(source: MachineFile, given: Sequence[str]) -> list[str]:
     return asked_for(source, given) or [example.word for example in source.examples] or [""]
 
 
-def enough_steps(machine: Machine, words: Iterable[str]) -> int:
-    """T: the most steps that a word needs, and 1 at least."""
-    most = 1
+def enough_steps(machine: Machine, words: Iterable[str], unfinished: bool) -> tuple[int, str]:
+    """T, and why: the most steps that a word needs, and 1 at least.
+
+    A word on which the machine does not halt is refused, or `unfinished` asks for a few steps of it.
+    """
+    most, why = 1, "as many as the words need"
     for word in words:
         needed = steps_needed(machine, word, MOST_CHOSEN_STEPS)
         if needed is None:
-            raise KroghError(
-                f"{machine.name!r} does not halt on {word!r} within {MOST_CHOSEN_STEPS:,} steps; say how many (--steps)"
-            )
+            late = f"{machine.name!r} does not halt on {word!r} within {MOST_CHOSEN_STEPS:,} steps"
+            if not unfinished:
+                raise KroghError(f"{late}; say how many the network is to run (--steps {FEW_STEPS} --unfinished)")
+            needed, why = FEW_STEPS, f"for {late} (--steps takes more)"
         most = max(most, needed)
-    return most
+    return most, why
 
 
-def about_machine(network: CompiledMachine, inputs: Sequence[str], chosen: bool) -> list[Finding]:
-    """T where it was chosen here, missing transitions, and what machine and network make of inputs."""
+def about_machine(network: CompiledMachine, inputs: Sequence[str], why: str) -> list[Finding]:
+    """T where it was chosen here, and `why`; missing transitions, and what machine and network make of inputs."""
     machine, found = network.machine, []
-    if chosen:
-        found.append(Finding("T", f"{network.steps:,} steps, as many as the words need", network.steps))
+    if why:
+        found.append(Finding("T", f"{network.steps:,} steps, {why}", network.steps))
     if machine.gaps:
         pairs = len(machine.states) * len(machine.alphabet)
         text = (

@@ -121,6 +121,7 @@ def _as_numbers(bounds: Bounds) -> dict[str, Any]:
         "certified_by": certificate.proof,
         "theorem": None if certificate.theorem is None else certificate.theorem.value,
         "upper": None if hardest is None else hardest.upper,
+        "layers": "all" if bounds.whole else "last",
         "attacked": [
             {"input": one.input, "label": one.label, "upper": json_number(one.upper)} for one in bounds.attacked
         ],

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from krogh.cli.evaluating import RESULTS
+from krogh.cli.evaluating import FEW_STEPS, RESULTS
 from krogh.cli.networks import working
 from krogh.cli.picturing import Grid, Mark, Picture, columns_of, require_drawable, write_picture
-from krogh.errors import KroghError
 from krogh.networks.automata import CompiledAutomaton, compile_automaton
 from krogh.networks.machines.checks import TraceRow, side_by_side
 from krogh.networks.machines.compiled import CompiledMachine, compile_machine
@@ -23,7 +22,7 @@ from krogh.programs.machines.machine import Machine
 from krogh.programs.machines.running import Trace, trace
 
 MOST_TRACED_STEPS = 1_000
-"""Steps within which a machine must halt unless a number is given."""
+"""Steps within which a machine that halts is shown until then, unless a number is given."""
 ROWS = Budget("a trace", "steps to show", 100_000)
 DIFFERENT = "  different"
 
@@ -39,9 +38,12 @@ def present_trace(
 ) -> int:
     """Show a run of the machine and of its network; 1 where they differ."""
     word = machine.default_input or "" if word is None else word
-    run = None
+    run, nor = None, ""
     if steps is None:
-        run = _until_it_halts(machine, word)
+        run = trace(machine, word, MOST_TRACED_STEPS, beyond=False)
+        if run.halted_at is None:
+            run = trace(machine, word, FEW_STEPS, beyond=False)
+            nor = f", nor within {_counted(MOST_TRACED_STEPS)} (say how many to show with --steps)"
         steps = max(run.steps, 1)
     network = compile_machine(machine, steps, input_length=len(machine.encode(word)), **options)
     run = trace(machine, word, min(steps, ROWS.most + 1), beyond=False) if run is None else run
@@ -54,7 +56,7 @@ def present_trace(
     different = sum(not row.equal for row in rows)
     tape = machine.decode(run.tape_at(shown).content())
     if run.halted_at is None:
-        ended = f"does not halt on {word!r} within {_counted(steps)}"
+        ended = f"does not halt on {word!r} within {_counted(steps)}{nor}"
     else:
         what = "halts on" if run.label is None else RESULTS[run.label]
         ended = f"{what} {word!r} after {_counted(run.halted_at)}"
@@ -82,17 +84,6 @@ def present_trace(
     if svg is not None:
         print(f"picture {svg}")
     return 1 if different else 0
-
-
-def _until_it_halts(machine: Machine, word: str) -> Trace:
-    """The run up to the step in which the machine halts."""
-    run = trace(machine, word, MOST_TRACED_STEPS, beyond=False)
-    if run.halted_at is None:
-        raise KroghError(
-            f"{machine.name!r} does not halt on {word!r} within {MOST_TRACED_STEPS} steps; "
-            "say how many to show (--steps)"
-        )
-    return run
 
 
 def table(rows: list[TraceRow]) -> list[str]:
@@ -127,7 +118,7 @@ def _lines(
 
 
 def _counted(steps: int) -> str:
-    return "1 step" if steps == 1 else f"{steps} steps"
+    return "1 step" if steps == 1 else f"{steps:,} steps"
 
 
 def machine_picture(network: CompiledMachine, run: Trace, rows: Sequence[TraceRow], title: str, same: str) -> Picture:

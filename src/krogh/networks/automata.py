@@ -38,7 +38,7 @@ import scipy.sparse as sparse
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import require, require_integer
-from krogh.networks.compiled import Compiled, Decision, Sizes, Subject, Work, labels_of, log_norm
+from krogh.networks.compiled import Compiled, Decision, ReadOut, Sizes, Subject, Work, labels_of, log_norm
 from krogh.networks.handmade import Checked, handmade, sizes_of
 from krogh.networks.margins.automata import certify_automaton
 from krogh.networks.relu import Affine, Array, affine, rounding_layers
@@ -205,6 +205,10 @@ class CompiledAutomaton(Compiled):
                 padded[0, : len(word)] = word
                 found.append(Decision(padded, repr(self.automaton.decode(word))))
         return found
+
+    def read_out(self, decision: Decision) -> ReadOut:
+        """r, and the last hidden state."""
+        return ReadOut(self.readout, deque(self.hidden(decision.inputs), maxlen=1).pop()[:, 0])
 
     @property
     def work(self) -> Work:

@@ -33,7 +33,7 @@ import scipy.sparse as sparse
 from numpy.typing import ArrayLike
 
 from krogh.errors import require, require_integer
-from krogh.networks.compiled import Attacked, Compiled, Decision, Sizes, Subject, Work, labels_of, log_norm
+from krogh.networks.compiled import Attacked, Compiled, Decision, ReadOut, Sizes, Subject, Work, labels_of, log_norm
 from krogh.networks.handmade import Checked, handmade
 from krogh.networks.margins.circuits import certify_circuit
 from krogh.networks.margins.gradients import Start, least_flip
@@ -82,8 +82,6 @@ ROUNDINGS_KEPT = 64
 """Of those, by the number of gates."""
 MOST_STARTS, MOST_TRIED = 24, 1024
 """Descents for one decision, and gates of a layer among which they start."""
-MOST_HIDDEN = 4 * CIRCUIT["layers"].most
-"""Hidden layers of a network."""
 
 
 @handmade("circuit")
@@ -129,6 +127,11 @@ class CompiledCircuit(Compiled):
             "nonzeros": self.network.nonzeros,
         }
 
+    @cached_property
+    def plain(self) -> Circuit:
+        """What was compiled, without layers; where it has no inputs, with the one that the network reads in vain."""
+        return self.source.circuit() if isinstance(self.source, LayeredCircuit) else self.source.with_an_input()
+
     @property
     def parameters(self) -> Mapping[str, sparse.csr_array | Array]:
         """Weights and biases by the names of `krogh.networks.relu.dense_parameters`."""
@@ -173,7 +176,6 @@ class CompiledCircuit(Compiled):
         given, exhaustive = self._inputs(inputs, seed)
         most = max(1, MOST_WORK // self.circuit.gates) if self.proved else len(given)
         floats = min(len(given), most)
-        plain = self.source.circuit() if isinstance(self.source, LayeredCircuit) else self.source
         worst, lock = 0.0, Lock()
 
         def note(difference: float) -> None:
@@ -183,7 +185,7 @@ class CompiledCircuit(Compiled):
 
         for start in range(0, len(given), self._at_once):
             block = given[start : start + self._at_once]
-            truth = evaluate(plain, block)
+            truth = evaluate(self.plain, block)
             if not np.array_equal(self._gates(block), truth):
                 note(2.0)
 
@@ -232,6 +234,10 @@ class CompiledCircuit(Compiled):
             shown = "".join(map(str, row[:32])) + ("…" if m > 32 else "")
             decisions.append(Decision(row[None, :], shown if outputs == 1 else f"{shown} ({names[output]})", output))
         return decisions
+
+    def read_out(self, decision: Decision) -> ReadOut:
+        """2z - 1 of the output's gate."""
+        return ReadOut(*self.network.last_layer(np.ravel(decision.inputs), decision.output))
 
     def descent(self, decision: Decision, deadline: float) -> Attacked | None:
         """The smallest of the descents from critical gates (`krogh.networks.margins.gradients`); None if very large."""
@@ -349,20 +355,25 @@ def compile_circuit(
     The network needs width 2r' with correction and r' without (r' the most gates in a layer after the inputs), and
     depth d = 4(q-1) or 2(q-1) hidden layers; it may have any larger `width` and `depth`. Depth is filled up with
     modules that hand the outputs on, corrected as the others (1-norm 11 for each and each output), and with single
-    layers for what is left over (1-norm 1). `dangling` and `placement` are those of `layered`.
+    layers for what is left over (1-norm 1). `dangling` and `placement` are those of `layered`. A circuit without
+    inputs, whose outputs are constants, is compiled as one of an input that is not used.
     """
     source = circuit
     if isinstance(circuit, Circuit):
         circuit = layered(circuit, dangling=dangling, placement=placement)
     step, needed = 4 if correction else 2, needed_layers(circuit, correction)
     if depth is not None:
-        require_integer("depth", depth, 1, MOST_HIDDEN)
+        require_integer("depth", depth, 1, max(needed, CIRCUIT["hidden layers"].most))
         require(
             depth >= needed,
             f"a circuit of q={circuit.q} layers needs depth {needed} {'with' if correction else 'without'} correction; "
             f"got depth={depth} (try {needed} or more)",
         )
-        circuit = deepened(circuit, (depth - needed) // step)
+        more = (depth - needed) // step
+        CIRCUIT["gates in layers"].check(
+            circuit.gates + more * len(set(circuit.output)), f"{circuit.name!r} with depth={depth}"
+        )
+        circuit = deepened(circuit, more)
     layers = _layers(circuit, correction)
     starts = range(0, needed_layers(circuit, correction), 2)
     kinds: tuple[Kind, ...] = ("gates", "round") if correction else ("gates",)

@@ -41,6 +41,19 @@ class Decision(NamedTuple):
     output: int = 0
 
 
+class ReadOut(NamedTuple):
+    """A last layer: its output is w·h, and with a bias that is the last entry of w, and 1 that of h."""
+
+    weights: NDArray[np.float64]
+    features: NDArray[np.float64]
+
+    @property
+    def flip(self) -> NDArray[np.float64]:
+        """The least change of w that flips the output, and a little more: -(1 + 2⁻³⁰) (w·h) h / ‖h‖²."""
+        w, h = self
+        return -(1 + 2.0**-30) * float(w @ h) / float(h @ h) * h
+
+
 @dataclass(frozen=True)
 class Attacked:
     """An input as it is shown, its label, and the norm of the smallest perturbation found that changes it."""
@@ -93,6 +106,10 @@ class Compiled(Handmade):
     @abc.abstractmethod
     def decisions(self) -> Sequence[Decision]:
         """Inputs that an attack is tried on where none are given, of both labels if there are any."""
+
+    @abc.abstractmethod
+    def read_out(self, decision: Decision) -> ReadOut | None:
+        """The last layer on a decision, after one run of the network; None where such a run takes too much memory."""
 
     def descent(self, decision: Decision, deadline: float) -> Attacked | None:
         """What gradients find until `deadline`, a time of `time.monotonic`, without anything being compiled for it.

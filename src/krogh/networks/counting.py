@@ -30,7 +30,7 @@ import scipy.sparse as sparse
 from numpy.typing import ArrayLike, NDArray
 
 from krogh.errors import KroghError, require, require_integer
-from krogh.networks.compiled import Compiled, Decision, Sizes, Subject, Work, labels_of, log_norm
+from krogh.networks.compiled import Compiled, Decision, ReadOut, Sizes, Subject, Work, labels_of, log_norm
 from krogh.networks.handmade import Checked, handmade, sizes_of
 from krogh.networks.margins.automata import certify_counting
 from krogh.networks.relu import HIGH, LOW, SLOPE, Affine, Array, Module, ReluNetwork, circuit_output
@@ -155,6 +155,10 @@ class CompiledCounting(Compiled):
         words = [sample_word(self.automaton, self.length, label) for label in (True, False)]
         shown = self.automaton.decode
         return [Decision(np.array([word], np.int32), repr(shown(word))) for word in words if word is not None]
+
+    def read_out(self, decision: Decision) -> ReadOut:
+        """The last layer of the ReLUs."""
+        return ReadOut(*self.table.last_layer(self.attended(decision.inputs)[0]))
 
     @property
     def work(self) -> Work:

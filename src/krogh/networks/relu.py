@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -329,6 +330,13 @@ class ReluNetwork:
                 np.maximum(outputs, 0.0, out=outputs)
             yield outputs
             columns = outputs
+
+    def last_layer(self, x: ArrayLike, output: int = 0) -> tuple[Array, Array]:
+        """Weights and bias of an output [n + 1], and what they are multiplied by on an input [m]: (h, 1) [n + 1]."""
+        row = self.checked(np.asarray(x)[None, :])
+        h, _ = deque(itertools.chain([row.T], self.streamed(row)), maxlen=2)
+        last = self.layers[-1]
+        return np.append(last.weight[[output]].toarray()[0], last.bias[output]), np.append(h[:, 0], 1.0)
 
     @cached_property
     def named_layers(self) -> tuple[tuple[str, str, Affine], ...]:

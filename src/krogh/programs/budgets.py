@@ -55,9 +55,11 @@ CIRCUIT = {
         Budget("a circuit", "outputs", 1 << 20),
         Budget("a circuit, tables and steps written out", "gates", 1 << 23),
         Budget("a sequential circuit", "steps", 1 << 20),
+        Budget("a sequential circuit", "latches times steps", 1 << 26),
         Budget("a file of a circuit", "characters in a name", 1 << 12),
         Budget("a file of a circuit in BLIF", "words in tables", 1 << 25),
         Budget("a layered circuit", "layers", 1 << 18),
+        Budget("the network of a circuit, deeper than it needs to be", "hidden layers", 1 << 18),
         Budget("a layered circuit, those that hand signals on among them", "gates in layers", 50_000_000),
     )
 }

@@ -7,6 +7,7 @@ and `0110` are symbols and not numbers), every key and value knows its place, an
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +23,8 @@ MERGE = "tag:yaml.org,2002:merge"
 
 LONGEST_SHOWN = 80
 """Characters of a name in a message."""
+CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+"""What a terminal obeys, and no name of a circuit has."""
 MOST_COMPARED = 2_000
 """Of longer lists no nearest name is sought: that compares letter by letter."""
 

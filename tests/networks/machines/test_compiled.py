@@ -145,6 +145,11 @@ def test_the_temperature_of_soft_attention():
     assert longer.inverse_temperature == pytest.approx(math.log(3 * 100))
     assert compile_machine(machine, 40, attention=9).inverse_temperature == 9.0
     assert compile_machine(machine, 40).attention == "hard"
+    with pytest.raises(KroghError, match=r"without correction nothing rounds that away.*as in attention=50.0"):
+        compile_machine(machine, 40, attention="soft", correction=False)
+    near = compile_machine(machine, 4, input_length=1, attention=50, correction=False)
+    assert near.statement.startswith("soft attention of inverse temperature 50 without correction: what leaks adds up")
+    assert "has state" not in near.statement and "has state" in soft.statement
     with pytest.raises(KroghError, match="must be positive; got attention=-1"):
         compile_machine(machine, 40, attention=-1)
 

@@ -317,7 +317,10 @@ def precision_table(settings: Settings) -> pl.DataFrame:
     """The counter in every arithmetic, a row per run; `deviations` is the largest error at each of its times."""
     rows = []
     for bits, attention, correction in itertools.product(settings.counters, ATTENTIONS, (True, False)):
-        compiled, word = compiled_counter(bits, attention=attention, correction=correction)
+        corrected, word = compiled_counter(bits, attention=attention)
+        compiled = corrected
+        if not correction:  # soft attention then asks for a temperature: the same
+            compiled, _ = compiled_counter(bits, attention=corrected.inverse_temperature or "hard", correction=False)
         for arithmetic in settings.arithmetics:
             run = simulate(compiled, [word], arithmetic)
             wrong = run.wrong[0]

@@ -263,6 +263,19 @@ def confirmed_outputs(
     return np.asarray(compiled.parameters["cls"])[network.outputs] @ returned
 
 
+def last_output(compiled: CompiledMachine, word: Word) -> Vector | None:
+    """o_T' [w] on a word; None if it is not the interpreter's, or if a run of all steps takes more than a check may."""
+    network = LookupNetwork(compiled)
+    if times_checked(network, 1) < compiled.decoder_steps:
+        return None
+    run = trace(compiled.machine, word, compiled.steps)
+    if isinstance(confirmed_outputs(network, [run]), Difference):
+        return None
+    output = np.zeros(compiled.width)
+    output[network.outputs] = expected_outputs(network, [run], compiled.steps, compiled.decoder_steps)[:, 0]
+    return output
+
+
 def expressible(network: LookupNetwork) -> bool:
     """Whether the network's outputs have all coordinates of state, symbol and cell."""
     layout = network.compiled.layout

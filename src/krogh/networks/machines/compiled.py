@@ -23,9 +23,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from krogh.errors import require, require_integer, unknown
-from krogh.networks.compiled import Compiled, Decision, Sizes, Subject, Work, labels_of, log_norm
+from krogh.networks.compiled import Compiled, Decision, ReadOut, Sizes, Subject, Work, labels_of, log_norm
 from krogh.networks.handmade import Checked, handmade, sizes_of
-from krogh.networks.machines.checks import Trials, check_machine, check_trials, trials_of
+from krogh.networks.machines.checks import Trials, check_machine, check_trials, last_output, trials_of
 from krogh.networks.machines.layers import (
     Layer,
     Vector,
@@ -89,7 +89,12 @@ class CompiledMachine(Compiled):
 
     @property
     def statement(self) -> str:
-        """What the network satisfies, in a sentence."""
+        """What the network satisfies, in a sentence; nothing rounds away what soft attention leaks uncorrected."""
+        if self.attention == "soft" and not self.correction:
+            return (
+                f"soft attention of inverse temperature {self.inverse_temperature:g} without correction: what leaks "
+                f"adds up, so that the network is only near '{self.name}', for how long a check says"
+            )
         return (
             f"the network has state, symbol and head of '{self.name}' at every time 0..{self.steps}, on words of at "
             f"most {self.input_length} letters, and puts out +1, -1 or 0 as it has accepted, rejected or neither; "
@@ -222,6 +227,11 @@ class CompiledMachine(Compiled):
         )
         return list(decisions.values())
 
+    def read_out(self, decision: Decision) -> ReadOut | None:
+        """cls and the last output, after a run of the network that is held against the interpreter's at every step."""
+        last = last_output(self, decision.inputs[0])
+        return None if last is None else ReadOut(np.asarray(self.parameters["cls"]), last)
+
     @property
     def work(self) -> Work:
         """A pass for every decoder step."""
@@ -291,14 +301,19 @@ def compile_machine(
     `words` are checked besides short ones; whether T steps suffice for them is asked by `require_halts`. With
     `correction` every layer rounds its outputs; without, it returns them as they are, by matrices of the same shapes.
     Soft attention has the inverse temperature ln(3(n + 1)) for memories of n positions, or that of a number given as
-    `attention`: what leaks then is less than n/(3(n + 1)) < 1/3, and is rounded away. `position_bits` asks for more
-    bits than needed.
+    `attention`: what leaks then is less than n/(3(n + 1)) < 1/3, and is rounded away. Without correction it is not, so
+    that a number must be given. `position_bits` asks for more bits than needed.
     """
     require_integer("steps", steps, 1)
     if adder not in ADDERS:
         raise unknown("adder", adder, ADDERS)
     if isinstance(attention, str) and attention not in get_args(Kind):
         raise unknown("attention", attention, get_args(Kind))
+    require(
+        correction or attention != "soft",
+        "soft attention leaks, and without correction nothing rounds that away: take hard attention or the correction "
+        "(leave out --soft or --no-correction), or give an inverse temperature yourself, as in attention=50.0",
+    )
     require_words(words)
     longest = max((len(machine.encode(word)) for word in words), default=0)
     if input_length is None:

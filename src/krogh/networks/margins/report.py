@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from krogh.errors import require
-from krogh.networks.compiled import Attacked, Compiled, Decision, Sizes, Subject, Work
+from krogh.networks.compiled import Attacked, Compiled, Decision, Sizes, Subject, Work, labels_of
 from krogh.networks.margins.attack import Attack, Effort, attack
 from krogh.networks.margins.search import Scan
 from krogh.theory.programs.theorem import Certificate
@@ -74,8 +76,9 @@ def attacks_on(subject: Subject, effort: Effort, scan: Scan = Scan(), seed: int 
 class Bounds:
     """What a certificate proves, and what attacks on some decisions of the network found.
 
-    `effort` is that of the search, None where there was none: descents alone, or nothing where even the quickest
-    attack would take longer than `seconds`, which is then `needed`: infinite where it is not made at all.
+    `effort` is that of the search, None where there was none: descents alone, or where even the quickest attack would
+    take longer than `seconds`, changes of the last layer alone (`whole` is False). `needed` are the seconds that it
+    would take, infinite where it is not made at all.
     """
 
     certificate: Certificate
@@ -83,6 +86,7 @@ class Bounds:
     attacked: tuple[Attacked, ...]
     seconds: float
     needed: float
+    whole: bool
 
     @property
     def hardest(self) -> Attacked | None:
@@ -95,15 +99,17 @@ class Bounds:
         """The bounds in a sentence."""
         certificate = self.certificate
         lower = f"at least {certificate.value:.6g} ({certificate.holds_for}; {certificate.proof})"
-        if not self.attacked:
-            if math.isinf(self.needed):
-                return f"{lower}; too large to be attacked (as full matrices, at most {LARGEST:,} parameters are)"
-            enough = f"some {self.needed:,.0f} s would do: --seconds {math.ceil(self.needed)}"
-            return f"{lower}; not attacked in {self.seconds:g} s ({enough})"
-        tried = f"attacked on {len(self.attacked)} inputs"
+        left = ""
+        if not self.whole:
+            left = f"; too large for more (as full matrices, at most {LARGEST:,} parameters are attacked)"
+            if math.isfinite(self.needed):
+                enough = f"some {self.needed:,.0f} s would do: --seconds {math.ceil(self.needed)}"
+                left = f"; not all layers attacked in {self.seconds:g} s ({enough})"
+        tried = "attacked" if self.whole else "by a change of the last layer alone"
+        tried += f" on {len(self.attacked)} inputs"
         if self.hardest is None:
-            return f"{lower}; no perturbation that changes an output was found ({tried})"
-        return f"{lower}, at most {self.hardest.upper:.6g} ({tried}, smallest on {self.hardest.input})"
+            return f"{lower}; no perturbation that changes an output was found ({tried}){left}"
+        return f"{lower}, at most {self.hardest.upper:.6g} ({tried}, smallest on {self.hardest.input}){left}"
 
 
 def margin_bounds(
@@ -111,8 +117,9 @@ def margin_bounds(
 ) -> Bounds:
     """The certificate, and attacks on the network's own `decisions`.
 
-    These take `seconds`, ten unless given: descents by gradients where the kind of network has them, else a search that
-    is as thorough as the time allows. With `restarts` or `refinements` the search is made as asked, however long it
+    A change of the last layer, the least that there is, is always tried. Other attacks take `seconds`, ten unless
+    given: descents by gradients where the kind of network has them, else a search that is as thorough as the time
+    allows. With `restarts` or `refinements` the search is made as asked, however long it
     takes unless `seconds` says.
     """
     asked = restarts is not None or refinements is not None
@@ -120,17 +127,31 @@ def margin_bounds(
     budget = seconds if seconds is not None else math.inf if asked else SECONDS
     decisions = network.decisions()  # first, as there may be none
     certificate = network.certificate()
-    began, attacked = time.monotonic(), []
+    began, attacked, whole = time.monotonic(), [], False
     effort = affordable_effort(network.work, restarts, refinements, budget, len(decisions))
     for place, decision in enumerate(decisions):
         left = min(began + budget, began + SECONDS if asked else math.inf) - time.monotonic()
         share = max(0.0, left) / (len(decisions) - place)
-        found = network.descent(decision, time.monotonic() + share)
-        if effort is not None and (asked or found is None):
+        descended = network.descent(decision, time.monotonic() + share)
+        searched = None
+        if effort is not None and (asked or descended is None):
             searched = _searched(network, decision, effort, place, began + budget * (place + 1) / len(decisions))
-            found = searched if found is None or searched.upper < found.upper else found
-        attacked += [] if found is None else [found]
-    return Bounds(certificate, effort, tuple(attacked), budget, seconds_needed(network.work, len(decisions)))
+        whole = whole or descended is not None or searched is not None
+        found = [one for one in (_of_last_layer(network, decision), descended, searched) if one is not None]
+        attacked += sorted(found, key=lambda one: one.upper)[:1]
+    return Bounds(certificate, effort, tuple(attacked), budget, seconds_needed(network.work, len(decisions)), whole)
+
+
+def _of_last_layer(network: Compiled, decision: Decision) -> Attacked | None:
+    """What the least change of the last layer does: its norm, where it flips the output."""
+    found = network.read_out(decision)
+    if found is None:
+        return None
+    weights, features = found
+    (label,) = labels_of([weights @ features])
+    flipped = float((weights + found.flip) @ features)
+    upper = float(np.linalg.norm(found.flip)) if int(flipped > 0) != label else math.inf
+    return Attacked(decision.shown, label, upper)
 
 
 def _searched(network: Compiled, decision: Decision, effort: Effort, seed: int, deadline: float) -> Attacked:

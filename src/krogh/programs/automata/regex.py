@@ -4,8 +4,9 @@ r"""Regular expressions: a pattern as a tree, and as the least automaton of the 
     sequence  = {item ["*" | "+" | "?" | "{m}" | "{m,}" | "{,n}" | "{m,n}"]}
     item      = character | "\" escape | "." | "[" class "]" | "(" choice ")"
 
-As in Python's `re`, where the whole word is matched: a "?" behind a repetition, names and "?:" of groups, and "^" and
-"$" at the ends of the pattern change nothing. What is not regular, or not about words, is refused by its name.
+As in Python's `re.fullmatch`, where "." is any symbol but the newline, and \d, \w and \s are those of Unicode. A "?"
+behind a repetition, names and "?:" of groups, and "^" and "$" at the ends of the pattern change nothing. What is not
+regular, or not about words, is refused by its name.
 
 The automaton comes of Glushkov's construction (1961) and that of subsets. Every character or class of the pattern is a
 *position*. With first = the positions that can come first, follow[p] = those that can come after p, and last = those
@@ -39,11 +40,9 @@ LONGEST_SHOWN = 200
 LONGEST_NUMBER = 24
 """Characters of a repetition: {m,n} with numbers of ten digits."""
 
-SETS = {
-    "d": frozenset(string.digits),
-    "w": frozenset(string.ascii_letters + string.digits + "_"),
-    "s": frozenset(" \t\n\r\f\v"),
-}
+SETS = {letter: re.compile(rf"\{letter}") for letter in "dws"}
+"""What \\d, \\w and \\s match, by `re` itself: no method of str agrees with it on every character."""
+ASCII = tuple(map(chr, range(128)))
 CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
 BOUNDARIES = {
     "b": "a word boundary",
@@ -104,10 +103,21 @@ class Repeat:
 Node = Symbols | Sequence | Choice | Repeat
 
 
-def parse_regex(pattern: str, alphabet: tuple[str, ...] | None = None) -> Node:
-    """The tree of a pattern; errors name the column. Ranges list the characters of an `alphabet` that is given."""
+def parse_regex(pattern: str, alphabet: tuple[str, ...] | None = None) -> tuple[Node, tuple[str, ...]]:
+    """The tree of a pattern, whose ranges and sets list what the alphabet has of them, and the alphabet.
+
+    Unless given that is what the pattern mentions, and of \\d, \\w and \\s what is in ASCII. Errors name the column.
+    """
     budgets.PATTERN.check(len(pattern), "the regular expression")
-    return _Parser(pattern, alphabet).whole()
+    parser = _Parser(pattern, alphabet)
+    tree = parser.whole()
+    if alphabet is not None:
+        return tree, alphabet
+    if not parser.mentioned:
+        raise KroghError(
+            f"regular expression {quoted(pattern)} mentions no symbol; give an alphabet, as in alphabet='01'"
+        )
+    return parse_regex(pattern, tuple(sorted(parser.mentioned)))  # \w has more in it where other symbols are mentioned
 
 
 def refuse(pattern: str, column: int, problem: str) -> KroghError:
@@ -127,6 +137,8 @@ class _Parser:
     def __init__(self, pattern: str, alphabet: tuple[str, ...] | None):
         self.pattern, self.alphabet, self.at, self.depth = pattern, alphabet, 0, 0
         self.ranges: dict[tuple[int, int], frozenset[str]] = {}
+        self.sets: dict[str, frozenset[str]] = {}
+        self.mentioned: set[str] = set()
 
     def whole(self) -> Node:
         if self.pattern.startswith("^"):
@@ -201,11 +213,11 @@ class _Parser:
         if character == "[":
             return self.character_class()
         if character == "\\":
-            listed, negated = self.escape(in_class=False)
+            listed, negated = self.one_character(in_class=False)
             return Symbols(listed, negated, begun + 1, single=len(listed) == 1 and not negated)
         self.at += 1
         if character == ".":
-            return Symbols(frozenset(), True, begun + 1)
+            return Symbols(frozenset("\n"), True, begun + 1)
         if character in "*+?{":
             self.fail(begun, f"{character!r} repeats nothing; write \\{character} for the character itself")
         if character in "^$":
@@ -215,6 +227,7 @@ class _Parser:
                 f"the anchor {character!r} is not supported but at the {where} of the pattern, as the whole word is "
                 f"matched; write \\{character} for the character itself",
             )
+        self.mentioned.add(character)
         return Symbols(frozenset(character), False, begun + 1, single=True)
 
     def group(self) -> Node:
@@ -252,7 +265,7 @@ class _Parser:
         if not character:
             self.fail(begun, "nothing follows the backslash; write \\\\ for the backslash itself")
         if character.lower() in SETS:
-            return SETS[character.lower()], character.isupper()
+            return self.set_of(character.lower()), character.isupper()
         if character in CONTROLS:
             return frozenset(CONTROLS[character]), False
         digits = {"x": 2, "u": 4, "U": 8}.get(character)
@@ -267,6 +280,12 @@ class _Parser:
         if character.isalnum():
             self.fail(begun, f"the escape \\{character} is not supported")
         return frozenset(character), False
+
+    def set_of(self, letter: str) -> frozenset[str]:
+        """The symbols of \\d, \\w or \\s; one set for all places that have it."""
+        if letter not in self.sets:
+            self.sets[letter] = frozenset(filter(SETS[letter].fullmatch, self.alphabet or ASCII))
+        return self.sets[letter]
 
     def numbered(self, begun: int, digits: int) -> str:
         """The character of \\xhh, \\uhhhh or \\Uhhhhhhhh."""
@@ -324,13 +343,18 @@ class _Parser:
                 budgets.SYMBOLS.check(mentioned, who, "list fewer, or give the alphabet that words are made of")
             symbols = map(chr, range(least, most + 1)) if self.alphabet is None else self.alphabet
             self.ranges[least, most] = frozenset(symbol for symbol in symbols if least <= ord(symbol) <= most)
+            self.mentioned |= self.ranges[least, most]
         return self.ranges[least, most]
 
-    def one_character(self) -> tuple[frozenset[str], bool]:
+    def one_character(self, in_class: bool = True) -> tuple[frozenset[str], bool]:
+        """A character or an escape."""
         if self.next() == "\\":
-            return self.escape(in_class=True)
-        self.at += 1
-        return frozenset(self.pattern[self.at - 1]), False
+            found, others = self.escape(in_class)
+        else:
+            found, others = frozenset(self.next()), False
+            self.at += 1
+        self.mentioned |= found
+        return found, others
 
 
 def _covered(ranges: Iterable[tuple[int, int]]) -> int:
@@ -345,11 +369,10 @@ def _covered(ranges: Iterable[tuple[int, int]]) -> int:
 def from_regex(pattern: str, alphabet: Iterable[str] | None = None, name: str | None = None) -> Automaton:
     """The least automaton of the words that a pattern matches as a whole.
 
-    Without an `alphabet`, it is the characters that the pattern mentions; "." and "[^…]" range over the alphabet.
+    Without an `alphabet`, it is the characters that the pattern mentions, and for \\d, \\w and \\s those of ASCII; "."
+    and "[^…]" range over the alphabet.
     """
-    given = None if alphabet is None else _given(alphabet)
-    tree = parse_regex(pattern, given)
-    symbols = _mentioned(pattern, tree) if given is None else given
+    tree, symbols = parse_regex(pattern, None if alphabet is None else _given(alphabet))
     for leaf in _leaves(tree):  # also those that are repeated no time
         _matched(pattern, leaf, symbols)
     who = f"regular expression {quoted(pattern)}"
@@ -467,16 +490,6 @@ def _given(alphabet: Iterable[str]) -> tuple[str, ...]:
     require(long is None, f"the symbols of a regular expression are single characters; got {long!r}")
     budgets.SYMBOLS.check(len(symbols), "the regular expression")
     return symbols
-
-
-def _mentioned(pattern: str, tree: Node) -> tuple[str, ...]:
-    """The alphabet read off the pattern."""
-    mentioned = frozenset[str]().union(*{leaf.listed for leaf in _leaves(tree)})
-    if not mentioned:
-        raise KroghError(
-            f"regular expression {quoted(pattern)} mentions no symbol; give an alphabet, as in alphabet='01'"
-        )
-    return tuple(sorted(mentioned))
 
 
 def _matched(pattern: str, node: Symbols, alphabet: tuple[str, ...]) -> frozenset[str]:

@@ -18,6 +18,7 @@ Errors name line and column, or the byte of a binary file.
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, NoReturn
@@ -39,6 +40,7 @@ from krogh.programs.circuits.circuit import (
     topological_order,
 )
 from krogh.programs.circuits.sequential import Sequential, settled
+from krogh.programs.reading import CONTROL
 
 FIELDS = ("M", "I", "L", "O", "A", "B", "C", "J", "F")
 LARGEST_NUMBER = 2**31 - 2
@@ -78,7 +80,8 @@ def read_aiger(path: str | Path, dangling: str = "refuse", steps: int | None = N
         content = file.read_bytes()
     except OSError as error:
         raise KroghError(f"{str(path)!r} cannot be read: {error.strerror}") from None
-    return (parse_aig if content.startswith(b"aig") else parse_aag)(content, str(path), dangling, steps)
+    binary = content.removeprefix(BOM_UTF8).startswith(b"aig")
+    return (parse_aig if binary else parse_aag)(content, str(path), dangling, steps)
 
 
 def write_aag(circuit: Circuit) -> str:
@@ -125,7 +128,7 @@ class _Reader:
     """
 
     def __init__(self, content: bytes, source: str):
-        self.content, self.source = content, source
+        self.content, self.source = content.removeprefix(BOM_UTF8), source
         self.position, self.line = 0, 0
         self.text = b""
         self.line_of: dict[int, int] = {}
@@ -244,6 +247,8 @@ def _symbols(reader: _Reader, header: Header) -> tuple[tuple[str, ...], tuple[st
             reader.fail(1, f"{kind}{number} has a name already: {given[kind][number]!r}")
         if len(name) > CIRCUIT["characters in a name"].most:
             reader.fail(1, f"a name may have {CIRCUIT['characters in a name'].most:,} characters; got {len(name):,}")
+        if CONTROL.search(name):
+            reader.fail(1, f"a name has no control characters; got {name[:40]!r}")
         given[kind][number] = name
     if not header.latches:
         return _all_names(given["i"], header.inputs, "x"), _all_names(given["o"], header.outputs, "y")
@@ -259,11 +264,13 @@ def _all_names(given: dict[int, str], count: int, letter: str) -> tuple[str, ...
     if not given:
         return ()
     reserved, seen = set(given.values()), set[str]()
+    copies: dict[str, int] = {}  # the next number that has not been tried, of every name that came again
     for place in range(count):
         name = given.get(place, f"{letter}{place}")
-        candidate, copy = name, 2
+        candidate = name
         while candidate in seen or (candidate in reserved and candidate != given.get(place)):
-            candidate, copy = f"{name}_{copy}", copy + 1
+            copies[name] = copies.get(name, 1) + 1
+            candidate = f"{name}_{copies[name]}"
         given[place] = candidate
         seen.add(candidate)
     return tuple(given[place] for place in range(count))

@@ -28,7 +28,7 @@ from krogh.errors import KroghError
 from krogh.programs.budgets import CIRCUIT
 from krogh.programs.circuits.circuit import FALSE, TRUE, Circuit, Gate, chain_of, counted, name_of_source
 from krogh.programs.circuits.sequential import Sequential, settled
-from krogh.programs.reading import numbered
+from krogh.programs.reading import CONTROL, numbered
 
 WORD = re.compile(r"\S+")
 MOST_WORDS = CIRCUIT["inputs"].most + 1
@@ -127,8 +127,11 @@ class _Parser:
         for number, line in numbered(text):
             content = line.partition("#")[0].rstrip()
             continued = content.endswith("\\")
+            obeyed = CONTROL.search(content) is not None  # by a terminal, unless it is white space
             for match in WORD.finditer(content[:-1] if continued else content):
                 token = Token(match[0], number, match.start() + 1)
+                if obeyed and CONTROL.search(token.word):
+                    self.fail(token, f"a word has no control characters; got {token.word[:40]!r}")
                 if len(token.word) > CIRCUIT["characters in a name"].most:
                     most = CIRCUIT["characters in a name"].most
                     self.fail(token, f"a word may have {most:,} characters; got {len(token.word):,}")

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from krogh.errors import KroghError, require, require_integer, unknown
+from krogh.programs.reading import CONTROL
 
 FALSE, TRUE = -1, -2
 CONSTANTS = 2
@@ -71,6 +72,7 @@ class Circuit:
 
     def __post_init__(self) -> None:
         require_integer("inputs", self.inputs, 0)
+        require(not CONTROL.search(self.name), f"a circuit's name has no control characters; got {self.name!r}")
         kinds, parents = checked_kinds(self.kinds), checked_parents(self.parents)
         require(
             len(kinds) == len(parents), f"{len(kinds)} kinds of gates were given for {len(parents)} pairs of parents"
@@ -177,6 +179,14 @@ class Circuit:
             return self.input_names[node]
         return self.gate_names[node - self.inputs] if self.gate_names else f"g{node - self.inputs}"
 
+    def with_an_input(self) -> Circuit:
+        """The same function of one input that nothing reads, where there are no inputs: layers begin with some."""
+        if self.inputs:
+            return self
+        outputs = tuple(node + (node >= 0) for node in self.outputs)
+        parents = self.parents + (self.parents >= 0)
+        return dataclasses.replace(self, inputs=1, parents=parents, outputs=outputs, input_names=("unused",))
+
     def without_dangling(self) -> Circuit:
         """The same function without the gates on which no output depends; the inputs all stay."""
         if not len(self.dangling):
@@ -268,8 +278,8 @@ def checked_names(kind: str, given: Iterable[str], count: int, letter: str) -> t
     require(len(names) == count, f"{count} {kind}s need {count} names; got {len(names)}: {names[:5]}")
     seen: set[str] = set()
     for name in names:
-        plain = isinstance(name, str) and name and "\n" not in name and "\r" not in name
-        require(plain, f"names of {kind}s must be texts of one line; got {name!r}")
+        plain = isinstance(name, str) and name and not CONTROL.search(name)
+        require(plain, f"names of {kind}s must be texts of one line without control characters; got {name!r}")
         require(name not in seen, f"two {kind}s have the name {name!r}; names must differ")
         seen.add(name)
     return names

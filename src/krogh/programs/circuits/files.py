@@ -46,7 +46,7 @@ from krogh.programs.circuits.circuit import (
     topological_order,
 )
 from krogh.programs.circuits.sequential import settled
-from krogh.programs.reading import numbered, read_text
+from krogh.programs.reading import CONTROL, numbered, read_text
 
 CONSTANT = {"FALSE": FALSE, "TRUE": TRUE}
 KEYWORDS = ("circuit", "inputs", "outputs")
@@ -184,6 +184,8 @@ class _Parser:
                 word = ESCAPED.sub(r"\1", word[1:-1])
                 if not word:
                     self.fail(number, column, "a name must not be empty")
+            if kind != "comment" and CONTROL.search(word):
+                self.fail(number, column, f"a name has no control characters; got {word[:40]!r}")
             if kind != "comment":
                 found.append(_Token(word, kind == "quoted", number, column))
                 if len(found) > MOST_WORDS:

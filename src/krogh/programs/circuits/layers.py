@@ -8,7 +8,7 @@ out beforehand by `without_constants`:
     OR(a, TRUE) = TRUE       OR(a, FALSE) = a     ID(constant) = constant
 
 An output that is a constant itself is written in gates, FALSE = AND(x, NOT x) and TRUE = OR(x, NOT x) for the first
-input x.
+input x; a circuit without inputs is given one for that.
 """
 
 from __future__ import annotations
@@ -210,9 +210,7 @@ def layered(circuit: Circuit, *, dangling: str = "refuse", placement: str = "few
     if placement not in PLACEMENTS:
         raise unknown("placement", str(placement), PLACEMENTS)
     plain = without_constants(circuit.settled(dangling)).without_dangling()
-    m, nodes = plain.inputs, plain.nodes
-    require(m > 0, f"the circuit {circuit.name!r} has no inputs, so there is no layer 1; give it one")
-    earliest = plain.levels[:nodes].astype(np.int64)
+    earliest = plain.levels[: plain.nodes].astype(np.int64)
     q = max(2, int(earliest[list(plain.outputs)].max()))
     levels = [earliest] if placement != "late" else []
     levels += [_latest(plain, q)] if placement != "early" else []
@@ -276,13 +274,13 @@ def _with_copies(plain: Circuit, q: int, level: np.ndarray, last: np.ndarray) ->
 
 
 def without_constants(circuit: Circuit) -> Circuit:
-    """A circuit of the same outputs in which no gate reads a constant, and no output is one."""
+    """A circuit of the same outputs in which no gate reads a constant, and no output is one.
+
+    Without inputs all are constants, and the circuit is given one input to write them with.
+    """
+    circuit = circuit.with_an_input()
     if not (circuit.parents < 0).any() and min(circuit.outputs) >= 0:
         return circuit
-    require(
-        circuit.inputs > 0,
-        f"the circuit {circuit.name!r} has no inputs and only constant outputs: nothing is left to compute",
-    )
     stands = list(range(circuit.nodes)) + [0] * CONSTANTS  # what stands for each node: a node of the old numbering
     stands[FALSE], stands[TRUE] = FALSE, TRUE
     kept: list[int] = []

@@ -54,7 +54,8 @@ class Sequential:
         step, m = self.step, self.inputs
         free = [place for place, reset in enumerate(self.resets) if reset is None]
         inputs, name = m * steps + len(free), f"{step.name!r} unrolled for {counted(steps, 'step')}"
-        for kind, count in (("inputs", inputs), ("outputs", self.outputs * steps), ("gates", step.gates * steps)):
+        sizes = {"inputs": inputs, "outputs": self.outputs * steps, "gates": step.gates * steps}
+        for kind, count in (sizes | {"latches times steps": len(self.resets) * steps}).items():
             CIRCUIT[kind].check(count, name, "take fewer steps")
         held = np.array([{0: FALSE, 1: TRUE, None: 0}[reset] for reset in self.resets], np.int64)
         held[free] = m * steps + np.arange(len(free))

@@ -34,7 +34,7 @@ document has the fields `name`, `source code`, `positions` and `editor contents`
 from there whatever the symbol is. Where there is no instruction for a state and a symbol the machine halts as it
 stands, in that state, on that cell and after as many steps as it has taken, as on turingmachine.io (`missing: halt`);
 or it goes with one more step to a reject state (`missing: reject`); or the file is refused (`missing: error`). A symbol
-of the input that the table does not name is one without instructions.
+of the input, the file's own or one of `--input`, that the table does not name is one without instructions.
 """
 
 from __future__ import annotations
@@ -116,12 +116,17 @@ def parse_machine(text: str, source: str = "<text>", missing: str | None = None)
     return parse_machine_file(text, source, missing).machine
 
 
-def parse_machine_file(text: str, source: str = "<text>", missing: str | None = None) -> MachineFile:
-    """All that a machine file holds; errors name `source`, line and column."""
+def parse_machine_file(
+    text: str, source: str = "<text>", missing: str | None = None, inputs: Sequence[str] = ()
+) -> MachineFile:
+    """All that a machine file holds; errors name `source`, line and column.
+
+    Symbols of `inputs` that the table does not name are taken as those of the field `input`.
+    """
     allowed = ", ".join(repr(choice) for choice in MISSING)
     require(missing is None or missing in MISSING, f"missing must be one of {allowed}; got missing={missing!r}")
     where, fields, name = _machine_fields(text, source)
-    described = _described(where, fields, name or Path(source).stem, missing)
+    described = _described(where, fields, name or Path(source).stem, missing, inputs)
     machine = _with_input(where, fields, _built(described))
     return MachineFile(machine, _examples(where, fields), _summary(text))
 
@@ -158,7 +163,9 @@ def _text(where: Source, fields: Mapping[str, Field], name: str) -> str | None:
     return None if node is None else where.text(node, f"the field {name!r}")
 
 
-def _described(where: Source, fields: Mapping[str, Field], name: str, missing: str | None) -> Described:
+def _described(
+    where: Source, fields: Mapping[str, Field], name: str, missing: str | None, inputs: Sequence[str]
+) -> Described:
     rows = _read_table(where, fields["table"].value, _value(fields, "synonyms"))
 
     def choice(field: str, allowed: Sequence[str], says: str) -> str:
@@ -171,7 +178,7 @@ def _described(where: Source, fields: Mapping[str, Field], name: str, missing: s
     meant = missing or (choice("missing", MISSING, "unknown meaning") if "missing" in fields else MISSING[0])
     described = Described(
         name=_text(where, fields, "name") or name,
-        alphabet=_alphabet(where, fields, rows, of_input=meant != "error"),
+        alphabet=_alphabet(where, fields, rows, None if meant == "error" else inputs),
         start=choice("start state", list(rows), "no row of the table is the state"),
         rows=rows,
         accept=accept,
@@ -273,10 +280,11 @@ def _read_mapping(source: Source, node: yaml.Node, states: Mapping[str, Field]) 
     return Instruction(write, MOVES[moves[0]], state)
 
 
-def _alphabet(where: Source, fields: Mapping[str, Field], rows: Rows, of_input: bool) -> list[str]:
+def _alphabet(where: Source, fields: Mapping[str, Field], rows: Rows, inputs: Sequence[str] | None) -> list[str]:
     """The blank, the symbols of the field `alphabet`, those of the table in the order they are met, and of the input.
 
-    Where the input holds something else, its characters are symbols: the machine stops on them.
+    Where the input, or one of `inputs`, holds something else, its characters are symbols: the machine stops on them.
+    With None they are not.
     """
     blank = where.text(fields["blank"].value, "the blank symbol (as in `blank: ' '`)")
     symbols = [blank]
@@ -286,11 +294,15 @@ def _alphabet(where: Source, fields: Mapping[str, Field], rows: Rows, of_input: 
         symbols += row
         symbols += [instruction.write for instruction in row.values() if instruction.write is not None]
     known = dict.fromkeys(symbols)
+    if inputs is None:
+        return list(known)
     node = _value(fields, "input")
-    if of_input and isinstance(node, yaml.SequenceNode):
+    if isinstance(node, yaml.SequenceNode):
         known |= dict.fromkeys(symbol for symbol, _ in where.texts(node, "a symbol"))
-    elif of_input and isinstance(node, yaml.ScalarNode):
+    elif isinstance(node, yaml.ScalarNode):
         known |= dict.fromkeys(_unknown_characters(str(node.value), known))
+    for word in inputs:
+        known |= dict.fromkeys(_unknown_characters(word, known))
     return list(known)
 
 

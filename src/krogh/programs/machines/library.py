@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from krogh.errors import require_integer, unknown
@@ -16,22 +16,24 @@ from krogh.programs.reading import read_text
 SUFFIXES = (".yaml", ".yml")
 
 
-def load_machine(path_or_name: str | Path, missing: str | None = None) -> Machine:
+def load_machine(path_or_name: str | Path, missing: str | None = None, inputs: Sequence[str] = ()) -> Machine:
     """A machine from a file, or from the library by name.
 
-    `missing` ("halt", "reject" or "error") says what a missing transition means, above what the file says.
+    `missing` ("halt", "reject" or "error") says what a missing transition means, above what the file says. Symbols of
+    `inputs` that the table does not name are symbols without instructions, as those of the file's own input are.
     """
-    return load_machine_file(path_or_name, missing).machine
+    return load_machine_file(path_or_name, missing, inputs).machine
 
 
-def load_machine_file(path_or_name: str | Path, missing: str | None = None) -> MachineFile:
+def load_machine_file(path_or_name: str | Path, missing: str | None = None, inputs: Sequence[str] = ()) -> MachineFile:
     """A machine with the examples and the summary of its file, which is one of the user's or of the library."""
     path, name = Path(path_or_name), str(path_or_name)
     if path.suffix.lower() in SUFFIXES or path.is_file():
-        return parse_machine_file(read_text(path, "a machine", budgets.FILE), name, missing)
+        return parse_machine_file(read_text(path, "a machine", budgets.FILE), name, missing, inputs)
     if name not in library_names():
         raise unknown("machine", name, library_names())
-    return parse_machine_file((_folder() / f"{name}.yaml").read_text(encoding="utf-8"), f"{name}.yaml", missing)
+    text = (_folder() / f"{name}.yaml").read_text(encoding="utf-8")
+    return parse_machine_file(text, f"{name}.yaml", missing, inputs)
 
 
 @functools.cache

@@ -75,6 +75,7 @@ def run(
             not remote, f"out must be a folder of this machine; got {os.fspath(out)!r} (krogh.run_study takes URLs)"
         )
         return _run_into(Path(out), pairs, weights, progress, stale, executor or run_cohorts)
+    require(not stale, f"stale={stale!r} is for trials that a folder holds: add out=FOLDER, or leave it out")
     remedy = "add out=FOLDER, or give weights=krogh.Weights() to have them in memory"
     require(weights is not True, f"weights=True keeps weights in a folder: {remedy}")
     kept = weights if isinstance(weights, Weights) else None

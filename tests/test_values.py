@@ -53,8 +53,36 @@ def test_arrays_of_either_library_make_equal_values():
 
 @pytest.mark.parametrize("given", ["x", None, True, 2**31, -(2**31) - 1, 1.0, [1, 2.5], 1j])
 def test_what_is_not_an_integer_is_refused(given):
-    with pytest.raises(KroghError, match="expected a int32 number; got"):
+    with pytest.raises(KroghError, match="m: expected an int32 number; got"):
         Offline(given)
+
+
+def test_who_gives_a_wrong_number_is_told_of_which_field():
+    for build, says in (
+        (lambda: Sgd(rate="0.1"), "rate: expected a float32 number; got '0.1'"),
+        (lambda: Sgd(0.1, layer_rate={"W": "much"}), r"layer_rate\['W'\]: expected a float32"),
+        (lambda: Stopping(budget=10**11), "budget: expected an int32 number; got 100000000000"),
+    ):
+        with pytest.raises(KroghError, match=says):
+            build()
+
+
+def test_numbers_of_numpy_are_structure_as_those_of_python_are():
+    """In a process of its own: here annotations are checked."""
+    code = """
+import warnings
+import numpy as np, krogh
+warnings.simplefilter("error")
+def trial(n, width, yes):
+    task = krogh.Parity(n=n, k=type(n)(2), noisy=yes)
+    return krogh.Trial(task, krogh.Mlp(width), snapshots=(type(n)(0), type(n)(10)))
+one, other = trial(8, 4, True), trial(np.int64(8), np.int32(4), np.bool_(True))
+assert one == other and hash(one.task.n) == hash(other.task.n)
+assert [part.ids().tolist() for part in krogh.sweep(one)] == [part.ids().tolist() for part in krogh.sweep(other)]
+print(type(other.task.n), type(other.task.noisy), type(other.model.width), *map(type, other.snapshots))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ran.stdout.split("<class ")[1:] == ["'int'> ", "'bool'> ", "'int'> ", "'int'> ", "'int'>\n"], ran.stderr
 
 
 def test_a_traced_number_passes_unchecked():

@@ -11,13 +11,14 @@ import json
 import os
 import re
 import shutil
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from krogh.errors import KroghError
+from krogh.errors import KroghError, require
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,6 +39,31 @@ def cache_folder() -> Path | None:
         return (Path(user) if os.path.isabs(user) else Path.home() / ".cache") / "krogh"
     except RuntimeError:  # nobody's home
         return None
+
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def destination(path: Path, inside: str = "") -> Path:
+    """Where a file that a user names is written: where its link leads. Refuses what is there and is no file.
+
+    Renaming would put a file in the place of a link, a pipe or a device. `inside` is what to try in a folder. For what
+    a user names only: a link inside a study, which somebody else may have written, is not followed.
+    """
+    try:
+        there = path.stat().st_mode  # of where a link leads
+    except OSError:
+        there = stat.S_IFREG  # nothing yet, or nothing that can be reached, which writing tells of
+    kind = _KINDS.get(stat.S_IFMT(there), "")
+    hint = f" (try {path / inside})" if inside and stat.S_ISDIR(there) else ""
+    require(not kind, f"what is written must be a file, and {path} is {kind}{hint}")
+    return path.resolve() if path.is_symlink() else path
 
 
 @contextmanager

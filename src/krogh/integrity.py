@@ -57,7 +57,7 @@ def read_object(folder: Path, name: str) -> dict[str, Any]:
     try:
         found = json.loads(read_text(folder, name))
     except (ValueError, RecursionError, OSError) as problem:
-        if isinstance(problem, FileNotFoundError):
+        if isinstance(problem, FileNotFoundError | PermissionError):
             raise
         raise KroghError(f"{folder / name} is damaged") from None
     require(isinstance(found, dict), f"{folder / name} is damaged")

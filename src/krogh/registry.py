@@ -12,16 +12,20 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import keyword
 import os
+import re
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from krogh.errors import KroghError, require, unknown
-from krogh.saying import say
+from krogh.saying import first_line, say
 from krogh.written import Entry, entries
 
 T = TypeVar("T")
@@ -156,27 +160,62 @@ def with_broken(problem: KroghError) -> KroghError:
 
 
 def load_file(path: str | os.PathLike[str]) -> ModuleType:
-    """Import a Python file of one's own, so that what it registers is known; it may import its neighbours."""
+    """Import a Python file of one's own, so that what it registers is known; it may import its neighbours.
+
+    A neighbour that is called like an installed module stands in nobody's way: whoever imports that name, the file too,
+    is given the installed one.
+    """
     file = Path(path).resolve()
     require(file.suffix == ".py" and file.is_file(), f"a plug-in is a Python file that is there; got {str(path)!r}")
     known = sys.modules.get(file.stem)
     taken = known is not None and Path(getattr(known, "__file__", None) or "").resolve() != file
+    importable = file.stem.isidentifier() and not keyword.iskeyword(file.stem)
     require(
-        not taken and file.stem.isidentifier(),
+        not taken and importable,
         f"{file.name} cannot be imported as {file.stem!r}"
         + (": a module of that name is there already" if taken else "")
-        + f" (rename it, to my_{file.stem.replace('-', '_')}.py say)",
+        + f" (rename it, to {_importable(file.stem, taken)}.py say)",
     )
     if str(file.parent) not in sys.path:
-        sys.path.insert(0, str(file.parent))
+        sys.path.append(str(file.parent))
     try:
-        module = importlib.import_module(file.stem)
-    except KroghError:
-        raise
-    except Exception as cause:
-        raise KroghError(f"the plug-in {str(path)!r} cannot be loaded: {cause!r}") from cause
+        module = _imported(file) if known is None else known
+    except (Exception, SystemExit) as cause:
+        kind = type(cause) if isinstance(cause, KroghError) else KroghError
+        raise kind(f"the plug-in {str(path)!r} cannot be loaded: {_located(cause, file)}") from cause
     OWN_FILES.append(file)
     return module
+
+
+def _importable(stem: str, taken: bool) -> str:
+    """A name for a module that is nearly `stem`."""
+    name = re.sub(r"\W", "_", stem)
+    return name if name.isidentifier() and not taken and not keyword.iskeyword(name) else f"my_{name}"
+
+
+def _imported(file: Path) -> ModuleType:
+    """The module of this file, whatever else of its name could be imported."""
+    spec = spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[file.stem] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(file.stem, None)
+        raise
+    return module
+
+
+def _located(cause: BaseException, file: Path) -> str:
+    """What went wrong in a file of the user's own or in one beside it, and in which line."""
+    if isinstance(cause, SyntaxError) and cause.filename and cause.lineno:
+        return f"{cause.filename}, line {cause.lineno}: {cause.msg}"
+    kind = "" if isinstance(cause, KroghError) else type(cause).__name__
+    said = ": ".join(part for part in (kind, first_line(cause) if str(cause).strip() else "") if part)
+    frames = traceback.extract_tb(cause.__traceback__)
+    beside = [frame for frame in frames if Path(frame.filename).is_relative_to(file.parent)]
+    own = [frame for frame in beside if "site-packages" not in frame.filename]
+    return f"{own[-1].filename}, line {own[-1].lineno}: {said}" if own else said
 
 
 def needed_file(thing: object) -> Path | None:

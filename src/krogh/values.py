@@ -41,14 +41,34 @@ class Value(eqx.Module):
 
     kind: ClassVar[str] = ""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, field in vars(cls).items():
+            if isinstance(field, dataclasses.Field) and isinstance(made := field.metadata.get("converter"), _Number):
+                made.name = name
+
 
 def structure(*, internal: bool = False, fitted: bool = False, **options: Any) -> Any:
     """A field that decides the program: equal across the trials of a cohort.
 
     An `internal` one follows from the others and is not shown to people. A `fitted` one is set when a cohort is
-    fitted, and is no part of what a trial is: neither of its identity nor of what makes trials stack.
+    fitted, and is no part of what a trial is: neither of its identity nor of what makes trials stack. Numbers of NumPy
+    are taken as Python's.
     """
-    return eqx.field(static=True, metadata={"internal": internal or fitted, "fitted": fitted}, **options)
+    convert = options.pop("converter", lambda given: given)
+
+    def converted(given: Any) -> Any:
+        return _python(convert(given))
+
+    metadata = {"internal": internal or fitted, "fitted": fitted}
+    return eqx.field(static=True, metadata=metadata, converter=converted, **options)
+
+
+def _python(given: Any) -> Any:
+    """A number of NumPy, or a tuple of them, as Python's."""
+    if type(given) is tuple:
+        return tuple(map(_python, given))
+    return plain(given) if isinstance(given, np.generic) else given
 
 
 def data(dtype: Any = np.float32, *, optional: bool = False, internal: bool = False, **options: Any) -> Any:
@@ -56,11 +76,19 @@ def data(dtype: Any = np.float32, *, optional: bool = False, internal: bool = Fa
 
     An `internal` one is not shown to people: weights would fill a table.
     """
+    return eqx.field(converter=_Number(dtype, optional), metadata={"internal": internal}, **options)
 
-    def converted(given: Any) -> Any:
-        return None if optional and given is None else _leaf(given, dtype)
 
-    return eqx.field(converter=converted, metadata={"internal": internal}, **options)
+class _Number:
+    """What makes arrays of a data field's values; it knows the field's name, for whoever gives a wrong one."""
+
+    name = ""
+
+    def __init__(self, dtype: Any, optional: bool):
+        self.dtype, self.optional = dtype, optional
+
+    def __call__(self, given: Any) -> Any:
+        return None if self.optional and given is None else _leaf(given, self.dtype, self.name)
 
 
 class Shared:
@@ -149,15 +177,16 @@ def traced(given: Any) -> bool:
     return isinstance(given, jax.core.Tracer)
 
 
-def _leaf(given: Any, dtype: Any) -> Any:
+def _leaf(given: Any, dtype: Any, name: str) -> Any:
     if isinstance(given, dict):
-        return {name: _leaf(given[name], dtype) for name in sorted(given)}
+        return {key: _leaf(given[key], dtype, f"{name}[{key!r}]") for key in sorted(given)}
     if traced(given):
         return given
     try:
         return _converted(given, np.dtype(dtype))
     except (TypeError, ValueError, OverflowError) as cause:
-        raise KroghError(f"expected a {np.dtype(dtype).name} number; got {given!r} ({cause})") from None
+        wanted = f"a{'n' if np.dtype(dtype).kind == 'i' else ''} {np.dtype(dtype).name} number"
+        raise KroghError(f"{name}: expected {wanted}; got {given!r} ({cause})") from None
 
 
 def _converted(given: Any, dtype: np.dtype) -> np.ndarray:

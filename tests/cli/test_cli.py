@@ -303,7 +303,7 @@ def test_a_folder_that_cannot_be_used(krogh, done, tmp_path, case):
     (record,) = store.iterdir()
     content, out, settings = bytearray(record.read_bytes()), "out", list(SMALL)
     if case == "another study":
-        settings += ["--set", "seeds=5"]
+        settings += ["--set", "noise=0.1"]
     elif case == "no study":
         (store.parent / "study.json").unlink()
     elif case == "not a folder":

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import importlib
 import json
 import os
 import re
 import shlex
 import signal
+import socket
+import stat
 import subprocess
 import sys
 import time
@@ -72,6 +76,8 @@ def test_lines_are_not_broken_in_a_pipe(call):
     code, out, _ = call("list", "predictions")
     assert code == 0 and max(len(line.rstrip()) for line in out.splitlines()) > 100
     assert all(line.split() for line in out.splitlines() if line.strip())
+    for kind in ("tasks", "machines", "phenomena"):
+        assert not [line for line in call("list", kind)[1].splitlines() if line != line.rstrip()]
 
 
 @pytest.mark.parametrize(
@@ -194,15 +200,155 @@ def test_trials_of_krogh_run_have_a_page_and_nothing_to_judge(call, tmp_path):
         ("not_there.py", None, "a Python file that is there"),
         ("words.txt", "x", "a Python file that is there"),
         ("json.py", "x = 1", "a module of that name is there already"),
-        ("my-lab.py", "x = 1", "rename it, to my_my_lab.py"),
-        ("faulty_lab.py", "1/0", "ZeroDivisionError"),
+        ("my-lab.py", "x = 1", "rename it, to my_lab.py say"),
+        ("my lab.py", "x = 1", "rename it, to my_lab.py say"),
+        ("class.py", "x = 1", "rename it, to my_class.py say"),
+        ("2nd.py", "x = 1", "rename it, to my_2nd.py say"),
+        ("faulty_lab.py", "1/0", "faulty_lab.py, line 1: ZeroDivisionError: division by zero"),
+        ("faulty_lab.py", "x = 1\n\ny = 1 1", "faulty_lab.py, line 3: invalid syntax"),
+        ("faulty_lab.py", "import json\njson.loads('')", "faulty_lab.py, line 2: JSONDecodeError: Expecting value"),
+        ("faulty_lab.py", "import faulty_neighbour", "faulty_neighbour.py, line 2: KeyError: 'a'"),
+        ("faulty_lab.py", "import krogh\nkrogh.Parity(n=1, k=2)", "faulty_lab.py, line 2: k must be at most n=1"),
+        ("faulty_lab.py", "x = 1\nraise SystemExit('enough')", "faulty_lab.py, line 2: SystemExit: enough"),
+        ("faulty_lab.py", "assert False", "faulty_lab.py, line 1: AssertionError\n"),
     ],
 )
-def test_a_file_that_is_no_plug_in_is_refused(call, tmp_path, name, text, words):
+def test_a_file_that_is_no_plug_in_is_refused(call, tmp_path, monkeypatch, name, text, words):
+    monkeypatch.setattr(sys, "path", [*sys.path])
     if text is not None:
         (tmp_path / name).write_text(text)
+    (tmp_path / "faulty_neighbour.py").write_text("x = {}\nx['a']\n")
     code, out, err = call("list", "tasks", "--plugin", tmp_path / name)
     assert code == 2 and out == "" and words in err and err.count("\n") == 1
+
+
+def test_no_file_beside_a_plug_in_stands_in_the_place_of_a_module(tmp_path):
+    """Of Python's own or of an installed one, whoever imports it; the file that is named is the one that is loaded."""
+    for name in ("logging", "numpy", "json", "html", "polars"):
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError('not this one')\n")
+    (tmp_path / "my_neighbour.py").write_text("BITS = 6\n")
+    file = tmp_path / "wave.py"  # as one of Python's own, which nobody has imported
+    file.write_text(
+        "import html, krogh, logging\nimport numpy as np\nfrom my_neighbour import BITS\n"
+        "html.escape, logging.getLogger, np.zeros\n"
+        "@krogh.prediction('mine/bits', source='nobody', constants='exact')\n"
+        "def bits() -> dict[str, float]:\n    'Six.'\n    return {'bits': BITS}\n"
+    )
+    ended = started("predict", "mine/bits", "--plugin", str(file), "--json")
+    assert ended.returncode == 0 and json.loads(ended.stdout)["bits"] == 6, ended.stderr
+
+
+def test_an_unknown_experiment_may_be_in_a_file_of_ones_own(call, tmp_path):
+    words = "; is it in a file of your own? add --plugin FILE\n"
+    for command in ("run", "plan", "show"):
+        code, out, err = call(command, "mine/one")
+        assert code == 2 and out == "" and err.endswith(words) and err.count("\n") == 1, command
+    study = tmp_path / "runs" / "smoke" / "mine" / "one"
+    study.mkdir(parents=True)
+    (study / "study.json").write_text(
+        json.dumps({"command": "krogh run mine/one --plugin '/a b/own.py' --scale smoke"})
+    )
+    told = "krogh: mine/one is an experiment of a file of its own: add --plugin '/a b/own.py'\n"
+    for command in ("run mine/one --scale smoke", "plan mine/one --scale smoke", "show mine/one"):
+        assert call(*command.split()) == (2, "", told), command
+    (tmp_path / "runs").rename(tmp_path / "others")
+    assert call("run", "mine/one", "--out", "others/smoke") == (2, "", told)
+    assert "(known: algebra/*, " in call("run", "nogroup/*")[2]
+
+
+TO_A_FILE = {
+    "report": ("report", "nowhere", "--out"),
+    "replay": ("replay", "nowhere", "--out"),
+    "compare": ("compare", "nowhere", "there", "--out"),
+    "construct": ("construct", "parity/relu", "n=5", "k=2", "--out"),
+    "compile": ("compile", "regex", "0*1", "--out"),
+    "trace": ("trace", "regex", "0*1", "01", "--svg"),
+    "bench": ("bench", "--out"),
+}
+
+
+@pytest.mark.parametrize("command", TO_A_FILE)
+def test_what_is_no_file_is_not_replaced_by_one(call, tmp_path, command):
+    """Refused before any work, and left as it is."""
+    os.mkfifo(tmp_path / "pipe.svg")
+    (tmp_path / "link.svg").symlink_to("pipe.svg")
+    kinds = {"pipe.svg": "a named pipe", "link.svg": "a named pipe"}
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("socket.svg")
+    kinds["socket.svg"] = "a socket"
+    with contextlib.suppress(PermissionError):  # for root alone
+        os.mknod(tmp_path / "device.svg", stat.S_IFCHR | 0o600, os.makedev(1, 3))
+        kinds["device.svg"] = "a device"
+    before = what_stands_in(tmp_path)
+    for name, kind in kinds.items():
+        said = call(*TO_A_FILE[command], name)
+        assert said == (2, "", f"krogh: what is written must be a file, and {name} is {kind}\n")
+    assert what_stands_in(tmp_path) == before
+
+
+def what_stands_in(folder):
+    return {path.name: (path.lstat().st_ino, path.lstat().st_mode) for path in folder.iterdir()}
+
+
+def test_what_is_written_goes_where_a_link_leads(call, tmp_path):
+    """That of a file that the user names; whether something is there already or not."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "old.safetensors").write_text("before")
+    for link in ("old.safetensors", "new.safetensors", "new.svg", "mine.py"):
+        (tmp_path / link).symlink_to(f"there/{link}")
+    for command, link in (
+        ("construct parity/relu n=5 k=2 --out", "old.safetensors"),
+        ("compile regex 0*1 --out", "new.safetensors"),
+        ("trace regex 0*1 01 --svg", "new.svg"),
+        ("init task mine --out", "mine.py"),
+    ):
+        code, _, err = call(*command.split(), link)
+        assert code == 0 and (tmp_path / link).is_symlink(), err
+        assert (tmp_path / "there" / link).stat().st_size > 100
+
+
+def test_weights_that_cannot_be_written_have_the_exit_code_of_a_fault_of_files(call, monkeypatch):
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "w")
+
+    monkeypatch.setattr("krogh.networks.weight_files.write_atomically", refused)
+    code, out, err = call("construct", "parity/relu", "n=5", "k=2", "--out", "w")
+    assert code == printing.FILES and out == "" and err.endswith("'w': Permission denied\n") and err.count("\n") == 1
+
+
+def test_a_study_that_may_not_be_read_is_not_called_damaged(call, monkeypatch, tmp_path):
+    study = tmp_path / "a"
+    study.mkdir()
+    (study / "study.json").write_text("{}")
+    monkeypatch.setattr("krogh.integrity.read_bytes", lambda folder, name, largest: denied(folder / name))
+    for command in (("report", "a"), ("judge", "a"), ("compare", "a", "a")):
+        assert call(*command) == (printing.FILES, "", "krogh: Permission denied: a/study.json\n"), command
+
+
+def denied(path):
+    raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+
+def test_what_does_not_fit_is_said_of_the_parameters_that_were_given(call, monkeypatch):
+    def too_large(*_: object, **__: object) -> None:
+        raise MemoryError("Unable to allocate 745 GiB")
+
+    monkeypatch.setattr(importlib.import_module("krogh.networks.handmade"), "construct", too_large)
+    code, _, err = call("construct", "parity/relu", "n=100000000000", "k=4")
+    assert code == printing.MEMORY
+    assert err == "krogh: out of memory: Unable to allocate 745 GiB (try a smaller n or k)\n"
+
+
+@pytest.mark.parametrize("command", ["predict parity/plateau k=3 k=4", "construct parity/relu n=5 k=3 k=4"])
+def test_a_parameter_is_given_once(call, command):
+    assert call(*command.split()) == (2, "", "krogh: k is given twice: k=3 and k=4\n")
+    code, _, err = call("run", "parity/scaling", "--scale", "smoke", "--set", "ns=8", "--set", "ns=9")
+    assert code == 2 and err == "krogh: ns is given twice: ns=8 and ns=9\n"
+
+
+def test_a_setting_that_is_no_number_of_its_kind_is_named(call):
+    code, _, err = call("run", "parity/histogram", "--scale", "smoke", "--set", "budget=100000000000")
+    assert code == 2 and err.startswith("krogh: budget: expected an int32 number") and err.count("\n") == 1
 
 
 def test_what_is_there_is_found_out_once(call, monkeypatch, tmp_path):

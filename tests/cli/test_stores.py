@@ -50,7 +50,7 @@ def test_run_report_and_judge_at_a_url(krogh, tmp_path):
     code, out, _ = krogh("judge", url, "--json")
     assert code == 0 and json.loads(out)["tiny/parity"] == [claim]
     assert (shared / "tiny" / "parity" / "claims.json").is_file()
-    code, _, err = krogh("run", "tiny/parity", "--out", url, *SMALL, "--set", "seeds=5")
+    code, _, err = krogh("run", "tiny/parity", "--out", url, *SMALL, "--set", "noise=0.1")
     assert code == 2 and f"krogh: {url}/tiny/parity holds another study" in err
     assert str(tmp_path / "cache") not in err
     code, _, err = krogh("replay", url)

@@ -7,6 +7,7 @@ import pytest
 
 from krogh.errors import KroghError
 from krogh.lab import look_table
+from krogh.lab.curves import curves
 
 
 def test_looks_are_a_row_per_trial_and_look() -> None:
@@ -27,3 +28,13 @@ def test_looks_are_a_row_per_trial_and_look() -> None:
         look_table(table, "seed", columns=["eror"])
     with pytest.raises(KroghError, match="no curves"):
         look_table(table.select("seed"), "seed")
+
+
+def test_an_unknown_column_is_refused_with_the_nearest() -> None:
+    table = pl.DataFrame({"task.n": [4, 8], "convergence_time": [1, 2]})
+    assert len(curves(table, x="task.n")[()]) == 2
+    for options in ({"x": "n"}, {"x": "task.n", "by": "n"}, {"x": "task.n", "by": ("n",)}):
+        with pytest.raises(KroghError, match=r"unknown column 'n'; did you mean 'task\.n'\?"):
+            curves(table, **options)
+    with pytest.raises(KroghError, match="did you mean 'convergence_time'"):
+        curves(table, x="task.n", y="convergence_tim")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import sys
 
 import numpy as np
@@ -54,8 +55,9 @@ def test_xarray_has_what_was_swept_as_dimensions(table):
         cell = data.sel({"kind": row["kind"], "task.noise": row["task.noise"], "seed": row["seed"]})
         assert int(cell["id"]) == row["id"] and cell["outcome"].item() == row["outcome"]
         assert cell["steps"].item() == row["steps"]
-        assert np.array_equal(cell["error"].sel(step=row["curve.step"]).values, np.float32(row["curve.error"]))
-        assert int(cell["error"].notnull().sum()) == len(row["curve.step"])
+        assert np.array_equal(cell["curve.error"].sel(step=row["curve.step"]).values, np.float32(row["curve.error"]))
+        assert int(cell["curve.error"].notnull().sum()) == len(row["curve.step"])
+        assert cell["error"].item() == np.float32(row["error"]), "that at the end"
     assert np.isnan(data["steps"].sel({"kind": "b", "task.noise": 0.25}).values).all(), "no such trials"
     assert "step" not in krogh.to_xarray(table, curves=False).dims
 
@@ -102,3 +104,19 @@ def test_a_study_has_them_as_methods(reference, tmp_path):
     assert len(study.pandas()) == len(study.table)
     assert study.xarray()["steps"].size == len(study.table)
     assert study.csv(tmp_path / "all.csv").read_text().count("\n") == len(study.table) + 1
+
+
+def test_a_file_is_written_where_a_link_leads_and_nothing_else_is_replaced(tmp_path):
+    table = pl.DataFrame({"a": [1]})
+    (tmp_path / "there.csv").write_text("before")
+    (tmp_path / "old.csv").symlink_to("there.csv")
+    (tmp_path / "new.csv").symlink_to("later.csv")
+    for link, target in (("old.csv", "there.csv"), ("new.csv", "later.csv")):
+        krogh.to_csv(table, tmp_path / link)
+        assert (tmp_path / link).is_symlink() and (tmp_path / target).read_text() == "a\n1\n"
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "to_pipe").symlink_to("pipe")
+    for name, kind in (("pipe", "a named pipe"), ("to_pipe", "a named pipe"), (".", "a folder")):
+        with pytest.raises(krogh.KroghError, match=f"must be a file, and .* is {kind}"):
+            krogh.to_csv(table, tmp_path / name)
+    assert (tmp_path / "pipe").is_fifo()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 
 import jax.numpy as jnp
@@ -53,6 +54,40 @@ def test_weights_are_those_of_the_trial_and_become_tensors(with_weights):
     assert all(torch.equal(tensors[name], torch.from_numpy(found[name])) for name in found)
 
 
+def test_a_trial_is_known_by_a_number_or_its_text(with_weights):
+    study = open_study(with_weights.folder)
+    identity = study.table["id"][2]
+    found = study.weights(identity)
+    for same in (str(identity), np.uint64(identity)):
+        again = study.weights(same)
+        assert again.trial == found.trial and np.array_equal(again["W"], found["W"])
+    for other in (float(identity), "first", None, True, np.float64(1), "-1", "1.0"):
+        with pytest.raises(KroghError, match="known by a whole number, the table's column id; got"):
+            study.weights(other)
+
+
+def test_the_command_that_keeps_weights_is_one_that_works(reference):
+    with pytest.raises(KroghError) as refused:
+        open_study(reference.folder).weights(1)
+    words = shlex.split(str(refused.value).partition("another folder: ")[2].removesuffix(")"))
+    asked = shlex.split(reference.summary["command"])
+    assert words[-1] == "--weights" and words[words.index("--out") + 1] == asked[asked.index("--out") + 1] + "-weights"
+    assert len(words) == len(asked) + 1
+
+
+def test_a_study_is_one_line_and_a_table_of_claims(reference, tmp_path):
+    shown = repr(reference)
+    about = f"smoke, complete, {len(open_study(reference.folder).table)} trials, 1 reproduced; {reference.folder}>"
+    assert shown == f"<study tiny/parity: {about}" == repr(open_study(reference.folder))
+    page = open_study(reference.folder)._repr_html_()
+    assert page == reference._repr_html_() and page.count("<tr>") == 1 + len(reference.claims)
+    copy = shutil.copytree(reference.folder, tmp_path / "copy")
+    study = open_study(copy)
+    (copy / "claims.json").write_text("{")
+    study.summary["name"] = "<b>\x1b[2J"
+    assert "no claims" in repr(study) and "\x1b" not in repr(study) and "<b>" not in study._repr_html_()
+
+
 def test_weights_say_what_they_are(with_weights, tmp_path):
     study = open_study(with_weights.folder)
     row = study.table.row(1, named=True)
@@ -99,8 +134,10 @@ def test_curves_are_one_row_per_trial_and_look(tmp_path, reference):
     assert tidy.columns == ["id", "seed", "model.width", "step", "gap"]
     assert tidy["step"].to_list() == [0, 10, 20, 0, 10] and tidy["gap"].to_list() == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert tidy["id"].to_list() == [table["id"][0]] * 3 + [table["id"][1]] * 2
-    with pytest.raises(KroghError, match="no column nothing"):
+    with pytest.raises(KroghError, match="unknown column 'nothing'"):
         open_study(tmp_path / "copy").curves("nothing")
+    with pytest.raises(KroghError, match=r"unknown column 'width'; did you mean 'model\.width'\?"):
+        open_study(tmp_path / "copy").curves("width")
 
 
 def test_what_is_not_there_or_damaged_is_one_clear_error(tmp_path, reference):
@@ -114,7 +151,7 @@ def test_what_is_not_there_or_damaged_is_one_clear_error(tmp_path, reference):
     study = open_study(copy)
     with pytest.raises(KroghError, match="keeps no weights"):
         study.weights(1)
-    with pytest.raises(KroghError, match="no curves"):
+    with pytest.raises(KroghError, match=r"no curves: they have no probes \(give them some, .*probes="):
         study.curves()
     with pytest.raises(KroghError, match="no measured table 'x'"):
         study.measures["x"]

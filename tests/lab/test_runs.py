@@ -107,6 +107,7 @@ def test_snapshots_are_kept_as_far_as_the_trials_came(base, tmp_path):
         ({"out": "mine", "usage": krogh.engine.Usage()}, "the cost is in"),
         ({"out": "memory://bucket/mine"}, "a folder of this machine"),
         ({"out": "mine", "stale": "perhaps"}, "unknown choice of stale 'perhaps'"),
+        ({"stale": "retrain"}, "stale='retrain' is for trials that a folder holds: add out=FOLDER"),
     ],
 )
 def test_what_does_not_go_together_is_refused(base, tmp_path, monkeypatch, options, says):

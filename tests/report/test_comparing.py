@@ -12,6 +12,7 @@ import sys
 import numpy as np
 import pytest
 
+from krogh.cli.comparing import compare_folders
 from krogh.errors import KroghError
 from krogh.report.comparing import compare, difference, write_comparison
 from krogh.report.read import find_studies
@@ -88,6 +89,31 @@ def test_studies_are_paired_by_name_and_scale_and_two_alone_always(tmp_path, wri
     (tmp_path / "empty").mkdir()
     with pytest.raises(KroghError, match="no study"):
         compare(tmp_path / "a", tmp_path / "empty")
+
+
+def test_only_sources_that_both_have_and_versions_of_one_experiment_are_told_apart(tmp_path, write):
+    ours, theirs = (
+        {"krogh.tasks.parity": "1", "krogh.models.mlp": "1"},
+        {"krogh.tasks.parity": "2", "krogh.probes": "1"},
+    )
+    write(tmp_path / "a", "x", [{}], sources=ours, concluded="1")
+    write(tmp_path / "b", "x", [{}], sources=theirs, concluded="2")
+    write(tmp_path / "c", "y", [{}], sources={}, concluded="2")
+    (found,) = compare(tmp_path / "a", tmp_path / "b")["studies"]
+    assert found["sources"] == ["krogh.tasks.parity"] and not found["judged_alike"]
+    (found,) = compare(tmp_path / "a", tmp_path / "c")["studies"]
+    assert found["sources"] == [] and found["judged_alike"]
+
+
+def test_numbers_that_tell_nothing_of_each_other_are_counted(tmp_path, write, capsys):
+    for side in "ab":
+        write(tmp_path / side, "x", [{"value": 1.0, "low": "-inf", "high": "inf"}, {"name": "other", "value": None}])
+    (found,) = compare(tmp_path / "a", tmp_path / "b")["studies"]
+    assert (found["numbers"], found["not_comparable"], found["claims"][0]["apart"]) == (0, 2, None)
+    assert compare_folders(str(tmp_path / "a"), str(tmp_path / "b"), None, as_json=False) == 0
+    said = capsys.readouterr().out
+    assert "no numbers in common, 2 not comparable, 0 verdicts changed" in said
+    assert "not comparable, A - B = 0 [−∞, ∞]" in said
 
 
 def claim(write, tmp_path, value, low, high):

@@ -333,3 +333,15 @@ def brightness(picture: bytes) -> float:
     from matplotlib.image import imread
 
     return 255 * float(imread(io.BytesIO(picture))[..., :3].mean())
+
+
+def test_a_link_in_a_study_is_replaced_and_one_that_is_named_is_followed(make_study, tmp_path):
+    """Whoever wrote the study chose where the former leads."""
+    folder = make_study()
+    for name in ("index.html", "replay.html"):
+        (tmp_path / "victim").write_text("mine")
+        (folder / name).symlink_to(tmp_path / "victim")
+    assert not write_report(folder).is_symlink() and (tmp_path / "victim").read_text() == "mine"
+    (tmp_path / "named.html").symlink_to("victim")
+    assert write_report(folder, tmp_path / "named.html").is_symlink()
+    assert (tmp_path / "victim").read_text().startswith("<!doctype html>")

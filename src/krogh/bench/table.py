@@ -15,13 +15,15 @@ from krogh import registry
 from krogh.bench import baselines, workload
 from krogh.bench.workload import Measured
 from krogh.errors import require
-from krogh.files import write_atomically
+from krogh.files import destination, write_atomically
 from krogh.lab.sources import device_in_words, versions
 from krogh.lab.study import run_study
 
 
 def run_benchmark(seconds: float, *, million: bool, out: Path | None, as_json: bool) -> int:
     require(seconds > 0, f"seconds must be positive; got {seconds}")
+    if out is not None:
+        destination(out)
     measured: list[Measured] = []
     if baselines.available():
         measured += [baselines.eager(seconds), baselines.vmapped(seconds)]
@@ -103,4 +105,4 @@ def write_section(path: Path, device: str, lines: list[str]) -> None:
         text = head + section + tail
     else:
         text = text.rstrip() + "\n\n" + section + "\n"
-    write_atomically(path, text.encode())
+    write_atomically(destination(path), text.encode())

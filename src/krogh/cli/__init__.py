@@ -313,13 +313,14 @@ def construct_(
         plugin: a Python file that defines things of your own; may be repeated.
         json: print JSON.
     """
-    from krogh.cli.inspecting import parse_settings
+    from krogh.cli.inspecting import naming_parameters, parse_settings
     from krogh.cli.networks import present
     from krogh.networks.handmade import construct
 
     _load(plugin)
-    options = NetworkOptions(check=True, out=out, json=json)
-    return present("construction", name, lambda: construct(name, **parse_settings(settings)), options)
+    options, given = NetworkOptions(check=True, out=out, json=json), parse_settings(settings)
+    with naming_parameters(given):
+        return present("construction", name, lambda: construct(name, **given), options)
 
 
 @app.command

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from krogh.cli.inspecting import known_names
 from krogh.errors import require
-from krogh.files import write_atomically
+from krogh.files import destination, write_atomically
 
 SKELETONS = Path(__file__).parent / "skeletons"
 TAKEN = ("First", "Settings")  # by the skeletons' other classes
@@ -31,7 +31,7 @@ def write_skeleton(kind: str, name: str, out: Path | None) -> int:
     importable = file.suffix == ".py" and file.stem.isidentifier() and not keyword.iskeyword(file.stem)
     require(importable, f"the file must be one that Python can import, such as my_{kind}.py; got {str(file)!r}")
     require(not file.exists(), f"{file} is there already; choose another --out, or remove it")
-    write_atomically(file, skeleton(kind, name, file.name).encode(), parents=False)
+    write_atomically(destination(file), skeleton(kind, name, file.name).encode(), parents=False)
     experiment = name if kind == "experiment" else f"{name}/first"
     print(f"{file} has {article} {kind} to begin with; what to change is said at its top. It runs as it is:\n")
     plugin = shlex.quote(str(file))

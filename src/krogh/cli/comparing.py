@@ -14,12 +14,15 @@ from krogh import numbers
 from krogh.cli.printing import MARKS
 from krogh.cli.printing import console as console_for
 from krogh.errors import require
+from krogh.files import destination
 from krogh.report.comparing import compare, differing, measured, shown, write_comparison
 
 MOST_SOURCES = 6
 
 
 def compare_folders(a: str, b: str, out: Path | None, *, as_json: bool) -> int:
+    if out is not None:
+        destination(out, "compare.html")
     compared = _compared(a, b)
     if as_json:
         print(json.dumps(compared, indent=2, ensure_ascii=False))
@@ -89,8 +92,9 @@ def _print_claims(console: Console, study: dict[str, Any]) -> None:
         console.print(table, highlight=False)
     said = f"{study['apart']} of {study['numbers']} numbers apart" if study["numbers"] else "no numbers in common"
     chance = f" (by chance one in 20 is: about {study['numbers'] / 20:.1f})" if study["apart"] else ""
+    unsaid = f", {study['not_comparable']} not comparable" if study["not_comparable"] else ""
     verdicts = f"{study['verdicts_changed']} verdicts changed"
-    console.print(f"  {said}{chance}, {verdicts}", highlight=False)
+    console.print(f"  {said}{chance}{unsaid}, {verdicts}", highlight=False)
 
 
 def _side(claim: dict[str, Any] | None) -> str:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
 
 from krogh import registry
+from krogh.cli.printing import MEMORY, fault
 from krogh.cli.printing import console as console_for
 from krogh.cli.remembering import remembered
-from krogh.errors import KroghError
+from krogh.errors import KroghError, TooLarge, require
+from krogh.saying import first_line
 
 SHOWN = ("tasks", "models", "probes", "views", "experiments", "predictions", "constructions")
 
@@ -68,7 +73,12 @@ def list_phenomena(as_json: bool) -> int:
 
 
 def show_thing(name: str, as_json: bool) -> int:
-    pages = remembered(f"page {name}", lambda: _describing().pages(name))
+    try:
+        pages = remembered(f"page {name}", lambda: _describing().pages(name))
+    except KroghError as problem:
+        if any(name in things for things in registry.BY_PLURAL.values()):
+            raise
+        raise with_plugin(problem, name, *Path("runs").glob("*")) from None
     if as_json:
         print(json.dumps(pages[0] if len(pages) == 1 else pages, indent=2, ensure_ascii=False))
         return 0
@@ -86,6 +96,25 @@ def show_thing(name: str, as_json: bool) -> int:
                 console.print(_in_words(value), markup=False, highlight=False)
         console.print()
     return 0
+
+
+def with_plugin(problem: KroghError, name: str, *folders: Path) -> KroghError:
+    """The error for an unknown name, which may be that of an experiment in a file of the user's own.
+
+    A study of it in one of these folders knows the file.
+    """
+    from krogh.integrity import read_object
+
+    for folder in folders:
+        with contextlib.suppress(KroghError, OSError, ValueError):
+            summary = read_object(folder / name, "study.json")
+            from krogh.lab.study import plugin_of
+
+            if plugin := plugin_of(summary):
+                return KroghError(f"{name} is an experiment of a file of its own: add {plugin}")
+    if registry.OWN_FILES:
+        return problem
+    return KroghError(f"{problem}; is it in a file of your own? add --plugin FILE")
 
 
 def _in_words(value: Any) -> str:
@@ -108,20 +137,38 @@ def _describing() -> Any:
 
 def parse_settings(given: tuple[str, ...]) -> dict[str, str]:
     """key=value texts as a dictionary."""
-    settings = {}
+    settings: dict[str, str] = {}
     for text in given:
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise KroghError(f"settings are given as key=value; got {text!r}")
-        settings[key.strip()] = value
+        name = key.strip()
+        require(name not in settings, f"{name} is given twice: {name}={settings.get(name)} and {name}={value}")
+        settings[name] = value
     return settings
+
+
+@contextlib.contextmanager
+def naming_parameters(given: Mapping[str, str]) -> Iterator[None]:
+    """What does not fit into the memory is for the parameters that were given to say."""
+    try:
+        yield
+    except Exception as problem:
+        known = fault(problem)
+        if known is None or known[0] != MEMORY:
+            raise
+        numbers = [name for name, value in given.items() if value.strip().isdigit()]
+        hint = f" (try a smaller {' or '.join(numbers)})" if numbers else ""
+        raise TooLarge(f"out of memory: {first_line(problem)}{hint}") from None
 
 
 def predict_numbers(name: str, settings: tuple[str, ...], as_json: bool) -> int:
     from krogh.numbers import in_one_line
     from krogh.theory import predict
 
-    numbers = predict(name, **parse_settings(settings))
+    given = parse_settings(settings)
+    with naming_parameters(given):
+        numbers = predict(name, **given)
     if as_json:
         print(json.dumps({"prediction": name, **numbers}, indent=2, ensure_ascii=False))
         return 0

@@ -13,6 +13,7 @@ from krogh.lab import remote
 from krogh.lab.frames import write_frames
 from krogh.lab.study import RUN, Study, is_stale, judge_study, read_study
 from krogh.report import write_replay, write_report
+from krogh.report.replay import PAGE
 
 
 def judge_studies(folder: Path | str, *, as_json: bool, strict: bool, plain: bool | None = None) -> int:
@@ -30,6 +31,8 @@ def judge_studies(folder: Path | str, *, as_json: bool, strict: bool, plain: boo
 
 def report_studies(folder: Path | str, out: Path | None) -> Path | str:
     """Write the page of the studies in a folder or at a URL; returns where it is."""
+    if out is not None:
+        files.destination(out, "index.html")
     with remote.at(folder, without=remote.TRAINING) as place:
         refresh_studies(place)
         page = write_report(place, out)
@@ -46,6 +49,8 @@ def refresh_studies(folder: Path) -> None:
 
 def replay_study(folder: Path | str, out: Path | None, *, trials: int, frames: int) -> Path | str:
     """Look at the snapshots of a study and write the page that replays them; returns where it is."""
+    if out is not None:
+        files.destination(out, PAGE)
     with remote.at(folder, without=("cohorts",)) as place:
         studies = study_folders(place)
         one = len(studies) == 1

@@ -6,12 +6,14 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from krogh.cli.compile import NetworkOptions
-from krogh.errors import require, require_integer
+from krogh.errors import KroghError, Unwritable, require, require_integer
+from krogh.files import destination
 from krogh.networks.compiled import Compiled
 from krogh.networks.handmade import Handmade
 from krogh.networks.margins.report import Bounds, margin_bounds
@@ -45,6 +47,8 @@ def present(
     What else there is to say of it, such as what it makes of some inputs, is asked of `about`.
     """
     require_possible(options)
+    out, torch = (None if path is None else destination(path) for path in (options.out, options.torch))
+    options = replace(options, out=out, torch=torch)
     with working(f"writing the weights of {source}"):
         network = make()
     size = network.size
@@ -77,13 +81,13 @@ def present(
         answer["margin"] = _as_numbers(bounds)
         lines.append(("margin", bounds.words))
     if options.out is not None:
-        with working(f"writing {options.out}"):
+        with working(f"writing {options.out}"), _unwritable():
             answer["out"] = str(network.save(options.out))
         lines.append(("written", answer["out"]))
     if options.torch is not None:
         from krogh.networks.torch_export import write_torch
 
-        with working(f"writing {options.torch}"):
+        with working(f"writing {options.torch}"), _unwritable():
             answer["torch"] = [str(path) for path in write_torch(network, options.torch)]
         lines.append(("torch", " and ".join(answer["torch"])))
     if options.json:
@@ -108,9 +112,21 @@ def require_possible(options: NetworkOptions) -> None:
     if options.out is not None:
         require_writable(options.out)
     if options.torch is not None:
+        destination(options.torch.with_suffix(".py"))
         from krogh.networks.torch_export import require_torch_file
 
         require_torch_file(options.torch)
+
+
+@contextmanager
+def _unwritable() -> Iterator[None]:
+    """A fault of the file system has its own exit code, in which words it may be told."""
+    try:
+        yield
+    except KroghError as problem:
+        if isinstance(problem.__context__, OSError):
+            raise Unwritable(str(problem)) from None
+        raise
 
 
 def _as_numbers(bounds: Bounds) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from krogh.errors import KroghError, require
-from krogh.files import write_atomically
+from krogh.errors import Unwritable, require
+from krogh.files import destination, write_atomically
 
 MOST_ROWS = 500
 """More steps cannot be told apart."""
@@ -58,6 +58,7 @@ def require_drawable(path: Path, steps: int) -> None:
     require(
         path.suffix.lower() == ".svg", f"pictures are written as SVG; got {str(path)!r} (try {path.stem + '.svg'!r})"
     )
+    destination(path)
     require(path.parent.is_dir(), f"no folder {str(path.parent)!r} for the picture {str(path)!r}")
     require(steps <= MOST_ROWS, f"a picture has a row for each of at most {MOST_ROWS} steps; got {steps:,} (--steps)")
 
@@ -74,9 +75,9 @@ def columns_of(lowest: int, highest: int, heads: np.ndarray) -> tuple[range, boo
 def write_picture(path: Path, picture: Picture) -> None:
     """The picture as a file."""
     try:
-        write_atomically(path, ("\n".join(_svg(picture)) + "\n").encode(), parents=False)
+        write_atomically(destination(path), ("\n".join(_svg(picture)) + "\n").encode(), parents=False)
     except OSError as error:
-        raise KroghError(f"the picture {str(path)!r} cannot be written: {error.strerror}") from None
+        raise Unwritable(f"the picture {str(path)!r} cannot be written: {error.strerror}") from None
 
 
 def _svg(picture: Picture) -> list[str]:

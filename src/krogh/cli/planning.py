@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 from krogh import registry
@@ -16,7 +17,7 @@ from krogh.errors import unknown
 from krogh.lab.display import Display
 from krogh.lab.experiment import SCALES
 from krogh.lab.planning import Between, CostPlan, plan_costs
-from krogh.lab.remote import TRAINING, bring, named
+from krogh.lab.remote import TRAINING, bring, is_url, named
 from krogh.numbers import json_number
 
 
@@ -31,7 +32,7 @@ def plan_experiments(
     as_json: bool,
 ) -> int:
     """Print the costs of each experiment, and of all."""
-    chosen = matching(names)
+    chosen = matching(names, Path("runs") / scale, *([] if like is None or is_url(like) else [Path(like)]))
     if scale not in SCALES:
         raise unknown("scale", scale, SCALES)
     settings, console = parse_settings(changes), console_for(stderr=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import sys
 import traceback
 from typing import Any, TextIO
@@ -28,6 +29,14 @@ def console(*, stderr: bool = False) -> Any:
         def on_broken_pipe(self) -> None:
             """A closed pipe is `main`'s to see to, with an exit code of its own."""
             raise  # what Rich has caught
+
+        def print(self, *objects: Any, **options: Any) -> None:
+            """Without the blanks that fill the columns of a table, where nobody sees them."""
+            if self.is_terminal:
+                return super().print(*objects, **options)
+            with self.capture() as captured:
+                super().print(*objects, **options)
+            self.file.write(re.sub(r" +(?=\n)", "", captured.get()))
 
     made = KroghConsole(stderr=stderr)
     return made if made.is_terminal else KroghConsole(stderr=stderr, width=WIDEST)

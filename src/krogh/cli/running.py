@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.markup import escape
 
 from krogh import registry
-from krogh.cli.inspecting import parse_settings
+from krogh.cli.inspecting import parse_settings, with_plugin
 from krogh.cli.printing import console as console_for
 from krogh.cli.verdicts import answer, print_claims
 from krogh.engine import run_cohorts
@@ -42,14 +42,14 @@ def run_experiments(
     plain: bool = False,
     executor: Executor = run_cohorts,
 ) -> int:
-    chosen = matching(names)
+    folder = Path("runs") / scale if out is None else out
+    chosen = matching(names, *([] if remote.is_url(folder) else [Path(folder)]))
     if log:
         open_log(log)  # what is not installed is said before anything is trained
     if stale not in ("", REUSE, RETRAIN):
         raise unknown("choice of --stale", stale, (REUSE, RETRAIN))
     if scale not in SCALES:
         raise unknown("scale", scale, SCALES)
-    folder = Path("runs") / scale if out is None else out
     settings = parse_settings(changes)
     with remote.named(folder):
         planned = [  # whatever is wrong is refused before the first experiment trains
@@ -107,8 +107,11 @@ def trained_by(name: str, address: str | None = None) -> Iterator[Executor]:
         yield executor
 
 
-def matching(names: tuple[str, ...]) -> list[str]:
-    """The experiments that the names and patterns stand for, each once, in the order given."""
+def matching(names: tuple[str, ...], *folders: Path) -> list[str]:
+    """The experiments that the names and patterns stand for, each once, in the order given.
+
+    A study in one of the folders may know in which file an unknown one is.
+    """
     known = list(registry.EXPERIMENTS)
     require(names, f"which experiment? krogh list experiments names all {len(known)}; 'parity/*' is all of a group")
     chosen: list[str] = []
@@ -119,6 +122,8 @@ def matching(names: tuple[str, ...]) -> list[str]:
             matches or not group, f"{name!r} is a group of {len(group)} experiments; say '{name}/*', or one of them"
         )
         if not matches:
-            raise unknown("experiment", name, known)
+            groups = sorted({f"{one.partition('/')[0]}/*" for one in known})
+            problem = unknown("experiment", name, groups if name.endswith("/*") else known)
+            raise with_plugin(problem, name, *folders)
         chosen += [one for one in matches if one not in chosen]
     return chosen

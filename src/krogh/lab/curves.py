@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from krogh.errors import require, unknown
+from krogh.errors import KroghError, require, unknown
 from krogh.lab.estimate import Estimate, Floats, as_floats, exact, mean_time, median_time
 
 
@@ -126,6 +126,15 @@ def groups(table: pl.DataFrame, by: str | Sequence[str]) -> dict[Any, pl.DataFra
     return dict(table.group_by(list(by), maintain_order=True)) if by else {(): table}
 
 
+def require_columns(table: pl.DataFrame, *names: str) -> None:
+    """Refuse a column that the table has not; a field is called by its dotted name."""
+    for name in names:
+        if name not in table.columns:
+            fields = [column for column in table.columns if column.endswith(f".{name}")]
+            hint = f"did you mean {' or '.join(map(repr, fields))}?"
+            raise KroghError(f"unknown column {name!r}; {hint}") if fields else unknown("column", name, table.columns)
+
+
 def curves(
     table: pl.DataFrame,
     *,
@@ -142,6 +151,7 @@ def curves(
     (never converged) is infinite. `scale` multiplies `y`, e.g. by the batch size to turn steps into samples.
     """
     names = (by,) if isinstance(by, str) else tuple(by)
+    require_columns(table, x, y, *names)
     found = {}
     for key, rows in groups(table, by).items():
         points = {}
@@ -166,6 +176,12 @@ CURVE = "curve."
 """How columns begin that hold what a probe measured, a list for every trial."""
 
 
+NO_CURVES = (
+    "these trials have no curves: they have no probes (give them some, as in krogh.Trial(task, model, training, "
+    "probes=(krogh.Error(),), probe_every=100))"
+)
+
+
 def look_table(table: pl.DataFrame, *keep: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
     """What probes measured, a row per trial and look: the columns kept, `step`, and the measurements by their names.
 
@@ -177,7 +193,7 @@ def look_table(table: pl.DataFrame, *keep: str, columns: Sequence[str] | None = 
         if name not in known:
             raise unknown("measurement", name, known)
     names = [f"{CURVE}{name}" for name in ("step", *chosen)]
-    require(f"{CURVE}step" in table.columns, "these trials have no curves: they have no probes")
+    require(f"{CURVE}step" in table.columns, NO_CURVES)
     rows = table.filter(pl.col(f"{CURVE}step").is_not_null()).select(*dict.fromkeys(keep), *names).explode(names)
     rows = rows.rename({name: name.removeprefix(CURVE) for name in names})
     return rows.with_columns(pl.col("step").cast(pl.Int64), pl.col(chosen).cast(pl.Float64))

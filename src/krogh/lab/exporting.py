@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from krogh.errors import KroghError, require
-from krogh.files import replacing
+from krogh.files import destination, replacing
 from krogh.lab.curves import CURVE
 
 RECORDED = ("id", "outcome", "convergence_time", "steps", "runs", "path", "error", "accuracy", "loss")
@@ -57,7 +57,7 @@ def to_csv(table: pl.DataFrame, path: str | os.PathLike[str]) -> Path:
     target = Path(path)
     lists = [name for name, kind in table.schema.items() if isinstance(kind, pl.List | pl.Array)]
     texts = [pl.Series(name, [None if one is None else _json(one) for one in table[name]], pl.String) for name in lists]
-    with replacing(target, parents=False) as temporary:
+    with replacing(destination(target), parents=False) as temporary:
         table.with_columns(texts).write_csv(temporary)
     return target
 
@@ -77,7 +77,8 @@ def to_xarray(table: pl.DataFrame, *, curves: bool = True) -> Any:
 
     Dimensions are the fields and labels that tell the trials apart, as few as do: what was swept. A field that follows
     from one of them is a coordinate along it; fields that are the same for all are attributes. Records are variables
-    over all dimensions, NaN (or no text) where no trial is; curves have `step` as one more.
+    over all dimensions, NaN (or no text) where no trial is; curves have `step` as one more, and keep `curve.` in their
+    name where something else has it: `error` is that at the end, `curve.error` that along the way.
     """
     xarray = needed("xarray", "to_xarray")
     trials = table.unique("id", keep="first", maintain_order=True)
@@ -110,7 +111,9 @@ def to_xarray(table: pl.DataFrame, *, curves: bool = True) -> Any:
             variables[name] = (axes, _spread(trials[name], places, sizes))
     if curves and f"{CURVE}step" in trials.columns:
         coordinates["step"], drawn = _curves(trials, places, sizes)
-        variables |= {name: ((*axes, "step"), values) for name, values in drawn.items()}
+        taken = {*variables, *coordinates}
+        for name, values in drawn.items():
+            variables[CURVE + name if name in taken else name] = ((*axes, "step"), values)
     constant = {name: trials[name][0] for name in fields if name not in varying} if len(trials) else {}
     return xarray.Dataset(
         variables, coordinates, {name: value for name, value in constant.items() if value is not None}

@@ -18,8 +18,10 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import operator
 import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,10 +31,11 @@ import numpy as np
 import polars as pl
 
 from krogh.errors import KroghError, require
-from krogh.files import read_table, replacing, scan_table, study_folders
+from krogh.files import destination, read_table, replacing, scan_table, study_folders
 from krogh.integrity import read_object, require_sound, require_whole_table
-from krogh.lab.curves import CURVE, look_table
+from krogh.lab.curves import CURVE, look_table, require_columns
 from krogh.lab.exporting import to_csv, to_pandas, to_xarray
+from krogh.lab.glance import in_a_line, in_html
 from krogh.lab.remote import TRAINING, address, bring, named
 from krogh.lab.study import RUN, read_study
 from krogh.lab.weights import WeightsFolder
@@ -67,6 +70,19 @@ class OpenStudy:
     summary: dict[str, Any]
     url: str = ""  # of which the folder is a copy
 
+    def __repr__(self) -> str:
+        return in_a_line(self.summary, self._claims_at_hand(), self.url or self.folder)
+
+    def _repr_html_(self) -> str:
+        return in_html(self.summary, self._claims_at_hand(), self.url or self.folder)
+
+    def _claims_at_hand(self) -> list[dict[str, Any]]:
+        """The claims, if there are any and they can be read."""
+        try:
+            return self.claims.to_dicts()
+        except (KroghError, OSError, pl.exceptions.PolarsError):
+            return []
+
     @property
     def settings(self) -> dict[str, Any]:
         return dict(self.summary["settings"])
@@ -87,8 +103,7 @@ class OpenStudy:
 
         A measurement is a column of its own name; `step` counts optimiser steps.
         """
-        missing = [name for name in columns if name not in self.table.columns]
-        require(not missing, f"no column {', '.join(missing)} in the table (see study.table.columns)")
+        require_columns(self.table, *columns)
         return look_table(self.table, "id", "seed", *columns)
 
     @functools.cached_property
@@ -120,8 +135,10 @@ class OpenStudy:
         """Write the table as CSV, curves as JSON text: see `krogh.to_csv`."""
         return to_csv(self.table, path)
 
-    def weights(self, identity: int, step: int | None = None, *, torch: bool = False) -> dict[str, Any]:
+    def weights(self, identity: int | str, step: int | None = None, *, torch: bool = False) -> dict[str, Any]:
         """The weights of a trial by the table's column `id`, as NumPy arrays with what they are (`TrialWeights`).
+
+        The identity may be text, as JSON and CSV have it.
 
         At its end, or at `step`, one of its snapshots; with `torch`, as a state dictionary of PyTorch.
         """
@@ -129,14 +146,19 @@ class OpenStudy:
         if self.url:
             bring(self.url, without=("cohorts",))
         require(folder.is_dir(), f"{self.folder} keeps no weights ({self._how_to_keep_weights()})")
-        arrays = WeightsFolder(folder)(identity, step)
-        found = TrialWeights(arrays, self._row(identity), step)
+        number = _identity(identity)
+        found = TrialWeights(WeightsFolder(folder)(number, step), self._row(number), step)
         return found.torch() if torch else found
 
     def _how_to_keep_weights(self) -> str:
         if self.summary.get("kind") == RUN:
             return "call krogh.run with weights=True and another out="
-        return f"run it with --weights into another folder: {self.summary['command']!r}"
+        words = shlex.split(str(self.summary.get("command", "")))
+        for place, word in enumerate(words[1:], 1):
+            if words[place - 1] == "--out":
+                words[place] = f"{word.rstrip('/')}-weights"
+        command = shlex.join(words if "--weights" in words else [*words, "--weights"])
+        return f"run it with --weights into another folder: {command}"
 
     def _row(self, identity: int) -> dict[str, Any]:
         """A trial's row of the table, without its curves."""
@@ -187,7 +209,7 @@ class TrialWeights(dict[str, np.ndarray]):
         target = Path(path)
         said = self.about() | {"trial": {name: json_number(value) for name, value in self.trial.items()}}
         about = json.dumps(said, ensure_ascii=False)
-        with replacing(target, parents=False) as temporary:
+        with replacing(destination(target), parents=False) as temporary:
             save_file({name: np.ascontiguousarray(array) for name, array in self.items()}, temporary, {"krogh": about})
         return target
 
@@ -206,6 +228,17 @@ def open_study(folder: str | os.PathLike[str]) -> OpenStudy:
             f"{place} holds {len(found)} studies; open one of {', '.join(str(one) for one in found[:8])}",
         )
         return OpenStudy(found[0], read_study(found[0]), address(where, found[0]))
+
+
+def _identity(given: Any) -> int:
+    """The identity of a trial, whole or as text."""
+    text = isinstance(given, str) and given.isascii() and given.isdigit()
+    try:
+        if isinstance(given, bool):
+            raise TypeError
+        return int(given) if text else operator.index(given)
+    except TypeError:
+        raise KroghError(f"a trial is known by a whole number, the table's column id; got {given!r}") from None
 
 
 def _parquet(folder: Path, name: str, summary: dict[str, Any]) -> pl.DataFrame:

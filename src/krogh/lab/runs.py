@@ -81,6 +81,7 @@ def run(
         )
         with _ending_soon():
             return _run_into(Path(out), pairs, weights, progress, stale, executor or run_cohorts)
+    require(not stale, f"stale={stale!r} is for trials that a folder holds: add out=FOLDER, or leave it out")
     remedy = "add out=FOLDER, or give weights=krogh.Weights() to have them in memory"
     require(weights is not True, f"weights=True keeps weights in a folder: {remedy}")
     kept = weights if isinstance(weights, Weights) else None

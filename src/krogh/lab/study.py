@@ -89,6 +89,16 @@ class Study:
     claims: list[Claim]
     summary: dict[str, Any]
 
+    def __repr__(self) -> str:
+        from krogh.lab.glance import in_a_line
+
+        return in_a_line(self.summary, [claim.as_json() for claim in self.claims], self.folder)
+
+    def _repr_html_(self) -> str:
+        from krogh.lab.glance import in_html
+
+        return in_html(self.summary, [claim.as_json() for claim in self.claims], self.folder)
+
 
 class _Process:
     """What this process spends on a study."""

@@ -17,11 +17,12 @@ from typing import Any
 
 from krogh import numbers
 from krogh.errors import require
-from krogh.files import write_atomically
+from krogh.files import destination, write_atomically
 from krogh.report.page import TEMPLATES, environment
 from krogh.report.read import Claim, Study, find_studies
 
 ROUNDING = 1e-9
+NOT_COMPARABLE = "not comparable"
 COSTS = ("trials", "converged", "diverged", "trained_steps", "training_seconds", "trial_steps_per_second")
 
 
@@ -49,11 +50,11 @@ def write_comparison(compared: dict[str, Any], page: Path) -> Path:
     """Write what `compare` found as one offline page; returns its path."""
     from markupsafe import Markup
 
-    require(not page.is_dir(), f"the page must be a file, and {page} is a folder (try {page / 'compare.html'})")
+    place = destination(page, "compare.html")
     css = Markup((TEMPLATES / "page.css").read_text(encoding="utf-8"))
     tools = environment()
     tools.filters |= {"shown": shown, "measured": measured, "differing": differing}
-    write_atomically(page, tools.get_template("compare.html.j2").render(css=css, **compared).encode())
+    write_atomically(place, tools.get_template("compare.html.j2").render(css=css, **compared).encode())
     return page
 
 
@@ -76,7 +77,7 @@ def differing(claim: dict[str, Any]) -> str:
         return f"only in {'A' if claim['b'] is None else 'B'}"
     if claim["another_statistic"]:
         return "another statistic"
-    words = {True: "apart", False: "within intervals", None: "not comparable"}[claim["apart"]]
+    words = {True: "apart", False: "within intervals", None: NOT_COMPARABLE}[claim["apart"]]
     if claim["difference"] is None:
         return words
     low, high = (numbers.from_json(claim["difference"][word]) for word in ("low", "high"))
@@ -111,12 +112,13 @@ def _compared(a: Study, b: Study) -> dict[str, Any]:
         "b": _head(b),
         "settings": _differences(a.settings, b.settings),
         "versions": _differences(a.versions | {"device": a.device}, b.versions | {"device": b.device}),
-        "sources": sorted(_differences(a.sources, b.sources)),
-        "judged_alike": a.concluded == b.concluded,
+        "sources": sorted(name for name in a.sources.keys() & b.sources.keys() if a.sources[name] != b.sources[name]),
+        "judged_alike": a.name != b.name or a.concluded == b.concluded,  # two experiments are no versions of one
         "claims": claims,
         "verdicts_changed": sum(claim["verdict_changed"] for claim in claims),
         "numbers": sum(claim["apart"] is not None for claim in claims),
         "apart": sum(claim["apart"] is True for claim in claims),
+        "not_comparable": sum(differing(claim).startswith(NOT_COMPARABLE) for claim in claims),
         "costs": {
             word: {"a": left, "b": right}
             for word, left, right in (
@@ -190,4 +192,6 @@ def difference(a: Claim, b: Claim) -> tuple[dict[str, Any] | None, bool | None]:
     high = middle + math.hypot(max(high_x - x, 0.0), max(y - low_y, 0.0))
     slack = ROUNDING * max(abs(x), abs(y))
     found = {word: numbers.json_number(one) for word, one in (("value", middle), ("low", low), ("high", high))}
+    if low == -math.inf and high == math.inf:
+        return found, None
     return found, low > slack or high < -slack

@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from krogh import numbers
 from krogh.errors import KroghError
-from krogh.files import write_atomically
+from krogh.files import destination, write_atomically
 from krogh.integrity import LARGEST_DRAWING, own, read_bytes
 from krogh.report.drawing import embed
 from krogh.report.mathematics import mathematics
@@ -88,10 +88,9 @@ def write_report(folder: Path, out: Path | None = None) -> Path:
     folder = Path(folder)
     studies = find_studies(folder)
     page = folder / "index.html" if out is None else Path(out)
-    if page.is_dir():
-        raise KroghError(f"the report must be a file, and {page} is a folder (try {page / 'index.html'})")
+    place = page if out is None else destination(page, "index.html")
     sections = _sections(studies, folder, page.parent)
-    write_atomically(page, _render(folder, studies, sections).encode())
+    write_atomically(place, _render(folder, studies, sections).encode())
     damaged = [f"{section.study.folder / name} {words}" for section in sections for name, words in section.faults]
     if damaged:
         more = f"; and {len(damaged) - 3} more" if len(damaged) > 3 else ""

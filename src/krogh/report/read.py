@@ -128,12 +128,16 @@ def _claims(folder: Path, study: dict[str, Any]) -> tuple[tuple[Claim, ...], dic
         claims = tuple(_claim(item) for item in _items(printable(_load(folder, name)), "claims", dict))
     except _Damaged as damage:
         wrong, claims = f"is damaged: {damage}", ()
+    except PermissionError as problem:
+        wrong, claims = f"cannot be read ({problem.strerror})", ()
     return ((), {name: wrong}) if wrong else (claims, {})
 
 
 def _load(folder: Path, name: str) -> dict[str, Any]:
     try:
         data = json.loads(read_text(folder, name))
+    except PermissionError:  # no damage
+        raise
     except (KroghError, OSError, ValueError, RecursionError) as error:
         raise _Damaged(f"it cannot be read as JSON ({error})") from None
     if not isinstance(data, dict):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from krogh.errors import KroghError, require
-from krogh.files import STUDY_SCHEMA, write_atomically
+from krogh.files import STUDY_SCHEMA, destination, write_atomically
 from krogh.integrity import read_bytes
 
 FRAMES_FILE, PAGE = "replay.json", "replay.html"
@@ -28,8 +28,8 @@ def write_replay(folder: Path | str, out: Path | None = None) -> Path:
     """Write the page of the frames in a study's folder; returns its path, by default `folder/replay.html`."""
     folder = Path(folder)
     page = folder / PAGE if out is None else Path(out)
-    require(not page.is_dir(), f"the page must be a file, and {page} is a folder (try {page / PAGE})")
-    write_atomically(page, _render(_read(folder)).encode())
+    place = page if out is None else destination(page, PAGE)
+    write_atomically(place, _render(_read(folder)).encode())
     return page
 
 

@@ -26,7 +26,7 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from krogh.errors import KroghError, require
-from krogh.files import write_atomically
+from krogh.files import destination, write_atomically
 from krogh.networks.automata import CompiledAutomaton
 from krogh.networks.circuits import CompiledCircuit
 from krogh.networks.machines.compiled import CompiledMachine
@@ -107,8 +107,8 @@ def write_torch(network: Any, path: str | Path) -> tuple[Path, Path]:
     require_torch_file(file)
     arrays, module = state_dict(network), module_text(network, file.name)
     try:
-        write_atomically(file, safetensors.numpy.save(arrays, {"format": "pt"}), parents=False)
-        write_atomically(file.with_suffix(".py"), module.encode(), parents=False)
+        write_atomically(destination(file), safetensors.numpy.save(arrays, {"format": "pt"}), parents=False)
+        write_atomically(destination(file.with_suffix(".py")), module.encode(), parents=False)
     except OSError as cause:
         raise KroghError(f"{str(path)!r} cannot be written: {cause.strerror}") from None
     return file, file.with_suffix(".py")

@@ -21,7 +21,7 @@ from safetensors import SafetensorError, safe_open
 from scipy.sparse import csr_array
 
 from krogh.errors import KroghError, require
-from krogh.files import write_atomically
+from krogh.files import destination, write_atomically
 
 Weights = dict[str, csr_array | NDArray[Any]]
 
@@ -43,7 +43,7 @@ def require_writable(path: str | os.PathLike[str]) -> None:
 def write_file(path: str | os.PathLike[str], weights: Mapping[str, Any], header: Mapping[str, Any]) -> Path:
     """Write arrays and sparse matrices; the file appears whole or not at all."""
     require_writable(path)
-    target = Path(path)
+    target = destination(Path(path))
     tensors: dict[str, NDArray[Any]] = {}
     shapes: dict[str, list[int]] = {}
     same: dict[str, str] = {}

@@ -153,7 +153,10 @@ class OpenStudy:
     def _how_to_keep_weights(self) -> str:
         if self.summary.get("kind") == RUN:
             return "call krogh.run with weights=True and another out="
-        words = shlex.split(str(self.summary.get("command", "")))
+        try:
+            words = shlex.split(str(self.summary.get("command", "")))
+        except ValueError:  # what nobody can have typed
+            words = ["krogh", "run", str(self.summary.get("name"))]
         for place, word in enumerate(words[1:], 1):
             if words[place - 1] == "--out":
                 words[place] = f"{word.rstrip('/')}-weights"

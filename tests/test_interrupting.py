@@ -13,6 +13,7 @@ import pytest
 BEGIN = """
 import gc, os, signal, threading, time
 from krogh.interrupting import watch
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may outlive a terminal themselves
 watch()
 """
 DROPPED = """

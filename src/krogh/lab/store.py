@@ -71,7 +71,7 @@ class Store:
         try:
             with os.scandir(self.folder) as entries:
                 found = [entry for entry in entries if entry.name.startswith(beginning)]
-                names = [entry.name for entry in found if entry.is_symlink() or entry.is_file()]
+                names = [entry.name for entry in found if entry.is_symlink() or entry.is_file() or entry.is_dir()]
         except FileNotFoundError:
             return []
         return [self.folder / name for name in names if name.endswith(".parquet") and not name.startswith(".")]

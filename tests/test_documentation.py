@@ -105,6 +105,7 @@ def test_the_picture_of_imports_is_that_of_the_source():
     assert imports.PICTURE.read_text() == imports.draw(imports.graph()), "run `make docs`"
 
 
+@pytest.mark.slow
 def test_the_picture_agrees_with_the_layers_that_are_checked():
     imports = script("imports")
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]

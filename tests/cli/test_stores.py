@@ -31,6 +31,7 @@ def krogh(monkeypatch, call, tmp_path):
     sys.modules.pop("tiny_lab", None)
 
 
+@pytest.mark.slow
 def test_run_report_and_judge_at_a_url(krogh, tmp_path):
     url, shared = f"file://{tmp_path}/shared", tmp_path / "shared"
     code, out, _ = krogh("run", "tiny/parity", "--out", url, *SMALL, "--json")

@@ -200,6 +200,7 @@ def test_records_are_those_of_this_machine_bit_for_bit(executor, base):
     assert 1 <= used.compilations <= 2 and used.seconds > 0
 
 
+@pytest.mark.slow
 def test_closing_ends_within_five_seconds_and_frees_the_workers(executor):
     records = executor([learners(2, fatal=-2), learners(8, seconds=60.0)], [np.arange(2), np.arange(8)])
     place, _ = next(records)

@@ -71,6 +71,7 @@ def test_trials_that_run_their_whole_budget_have_as_few_blocks_as_fit(chains, co
     assert room == 0 or chosen.slots * size.state + chosen.block * size.work <= limit
 
 
+@pytest.mark.slow
 def test_probes_and_checks_of_a_whole_block_are_part_of_its_footprint(chains):
     scores = 4 * chains.task.length**2  # bytes of the scores of a sequence, in each of two layers
     probed = footprint(chains).work

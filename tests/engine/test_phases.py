@@ -95,6 +95,7 @@ def test_only_deep_networks_are_trained_greedily():
         layer_wise(krogh.Trial(Parity(n=6, k=2), Mlp(4)))
 
 
+@pytest.mark.slow
 def test_some_arrays_are_inherited_and_the_others_drawn():
     parent = layer_wise(deep())[0]
     child = deep(start=Inherited(parent, arrays=("W",)), seed=5, snapshots=(0,))
@@ -121,6 +122,7 @@ def test_a_family_is_the_same_trials_as_one_by_one():
         assert family(ours, [3, 5]).ids().tolist() == expected.ids().tolist()
 
 
+@pytest.mark.slow
 def test_a_phase_counts_its_own_steps_and_remembers_nothing():
     """After a schedule and a memory of its parent's, a phase is what training the same weights anew would be."""
     task, model, stopping = Parity(6, 2), Mlp(4), Stopping(budget=12, check_every=6, validation=32, early=False)

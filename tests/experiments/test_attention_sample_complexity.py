@@ -106,6 +106,7 @@ def test_a_logarithmic_law_is_reproduced():
         assert star == pytest.approx(12 * math.log(length) - 10, rel=0.05)
 
 
+@pytest.mark.slow
 def test_a_linear_law_is_not():
     wide = {"sizes": tuple(range(20, 141, 10)), "trials": 400}
     found = verdicts(tables_of(LINEAR, **wide, **FEW))

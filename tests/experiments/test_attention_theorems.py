@@ -168,6 +168,7 @@ def test_shattering_holds_at_the_sources_norm():
     assert set(verdicts("attention/shattering", tables).values()) == {REPRODUCED}
 
 
+@pytest.mark.slow
 def test_a_norm_of_order_T_does_not_attend_to_one_position():
     changes = {"lengths": (8, 16, 32, 64), "exponent": 1.0}
     found = verdicts("attention/shattering", tables_of("attention/shattering", **changes))

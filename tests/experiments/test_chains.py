@@ -193,6 +193,7 @@ def test_hazards_are_measured():
     assert set(judged("chains/hazards", phases=honest).values()) == {NOT_REPRODUCED}
 
 
+@pytest.mark.slow
 def test_a_network_that_leaks_looks_ahead_in_its_first_layer():
     settings = ChainSettings(**SMOKE)
     task = hazards.UnguardedChains(2, settings.length)

@@ -170,6 +170,7 @@ BATCHES: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_times_that_are_powers_of_n_have_that_coarse_exponent():
     tables = tables_of("batch-grid", lambda trial, rng: 10.0 * (trial.task.n - 9) ** trial.task.k, **BATCHES)
     for k, alpha, c in scaling_of(tables["rates"]).select("k", "alpha", "c").iter_rows():
@@ -331,6 +332,7 @@ def test_only_wide_power_networks_fall_at_once():
     assert (errors[:, GRID < 0.75] == 0.5).all() and np.allclose(errors[:, GRID > 0.85], 0.1)
 
 
+@pytest.mark.slow
 def test_plateaus_everywhere_or_nowhere_are_not_reproduced():
     found = decided("no-plateau", tables_of("no-plateau", around(1000), 0.8, **PANELS))
     assert found.pop("wide-relu-waits") == REPRODUCED

@@ -92,6 +92,7 @@ def test_the_published_values_are_reproduced():
     assert np.allclose(ours["mean"], ours["published"], rtol=0.08)
 
 
+@pytest.mark.slow
 def test_statistics_and_source_values_of_the_claims():
     found = claims(planted(FIGURE, published, spread=0.01))
     ratio = found["general-feedforward-over-transformer"]
@@ -219,6 +220,7 @@ def test_a_run_that_did_not_get_there_bounds_the_ratio_from_below():
     assert lost["runs"].to_list() == [5] * 11 and set(lost["mean"]) == {INF}
 
 
+@pytest.mark.slow
 def test_nothing_reached_is_still_a_report():
     tables = planted(FIGURE, lambda name, trial: 1e9)
     assert set(verdicts(FIGURE, tables).values()) == {INCONCLUSIVE}

@@ -257,6 +257,7 @@ def test_a_network_is_close_to_its_kernel_or_not():
     assert judged("recurrence/kernel", compared=compared(-0.2, 0.5, 1.0))["close"] == NOT_REPRODUCED
 
 
+@pytest.mark.slow
 def test_a_network_that_has_not_moved_is_compared_on_the_sample_of_its_trial():
     """With a huge ridge the kernel says what the network says before training."""
     from krogh.experiments.recurrence.sums import trial_of

@@ -196,6 +196,7 @@ def test_substrings_need_half_of_the_additive_error():
     assert drawn(found, given)
 
 
+@pytest.mark.slow
 def test_splits_are_the_seeds_and_nothing_is_judged_that_was_trained_on():
     found = substring.SubstringMatching()
     networks, sums = found.trials(found.settings("smoke"))
@@ -307,6 +308,7 @@ def test_good_shifts_are_combinations_of_gradients_with_the_kernels_norm():
         assert np.allclose(shifts[name], expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_inequality_along_the_path_holds_on_a_tiny_run():
     settings = regret.Regret().settings("smoke", {"steps": 60, "points": 20, "seeds": 1, "width": 12})
     rows = regret.both_sides(settings)

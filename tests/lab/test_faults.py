@@ -217,6 +217,7 @@ def test_weights_that_are_all_gone_do_not_cost_the_records(weighed, tiny):
     assert run_study(tiny.Tiny(), "smoke", weighed.parents[1]).status == "complete"
 
 
+@pytest.mark.slow
 def test_lost_snapshots_are_trained_again(tiny, tmp_path, capsys):
     class Snapped(tiny.Tiny):
         def trials(self, settings):
@@ -347,6 +348,7 @@ def test_costs_that_are_lost_are_those_that_the_study_knows(tiny, tmp_path, refe
     }
 
 
+@pytest.mark.slow
 def test_a_measured_table_of_a_study_that_was_killed_is_known_by_its_digest(tiny, tmp_path, reference, monkeypatch):
     """Killed while it concludes: a table that changed since is measured again, one that did not is kept."""
 

@@ -78,6 +78,7 @@ def test_a_pilot_trains_some_trials_of_the_cohort(tiny):
     assert all(0 < steps <= 200 and steps % 10 == 0 for steps in found.ended)
 
 
+@pytest.mark.slow
 def test_trials_that_inherit_and_learners_on_the_host_are_piloted_too(tiny):
     cohort = tiny.Tiny().trials(tiny.Settings(widths=(8,), seeds=2))[0]
     child = replaced(cohort.template, "start", krogh.Inherited(cohort.template))
@@ -212,6 +213,7 @@ def test_what_ended_in_its_pilot_is_known_to_the_step(tiny, cache, tmp_path):
     assert planned.train_seconds.lowest == planned.train_seconds.highest > 0
 
 
+@pytest.mark.slow
 def test_programs_are_compiled_beside_one_another_and_then_there(tiny):
     cohorts = tiny.Tiny().trials(tiny.Settings(widths=(5, 7), seeds=3))
     release()

@@ -647,6 +647,7 @@ def test_a_table_that_is_not_what_was_written_is_not_judged(reference, copy):
     assert judge_study(copy).claims == reference.claims, "what judging writes, it may find in any state"
 
 
+@pytest.mark.slow
 def test_running_again_restores_what_was_damaged(tiny, tmp_path):
     first = run_study(tiny.Tiny(), "smoke", tmp_path)
     known = first.summary["digests"]

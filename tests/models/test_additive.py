@@ -26,6 +26,7 @@ def test_trials_of_additive_functions_meet_the_floor_of_parity(criterion):
     assert found == pytest.approx(5 / 16) if criterion == "mistakes" else found >= 0.5
 
 
+@pytest.mark.slow
 def test_mistakes_on_blips_are_a_quarter():
     found = error_of(SingleBlip(6), Additive(criterion="mistakes"), krogh.FullBatch(300), 2000)
     assert found == pytest.approx(0.25, abs=0.04)

@@ -28,6 +28,7 @@ def moment(moved: float, noise: float = 0.0, width: int = 30) -> Moment:
     return Moment(task, model, params, initial, seen, jnp.float32(0), jnp.int32(5))
 
 
+@pytest.mark.slow
 def test_movement_and_flips_are_those_of_numpy():
     seen = moment(0.05)
     found = dict(

@@ -48,6 +48,7 @@ def test_missing_transitions_are_refused_or_lead_to_a_state_that_rejects():
     assert empty.accepts("") and not empty.accepts("0")
 
 
+@pytest.mark.slow
 @settings(database=None, deadline=None, max_examples=60)
 @given(st.data())
 def test_what_is_written_is_read_back(data):

@@ -231,6 +231,7 @@ def test_balanced_words_are_uniform_within_their_kind():
     assert 0.4 < sample.labels[:1000].mean() < 0.6
 
 
+@pytest.mark.slow
 def test_drawn_words_are_as_those_listed(monkeypatch):
     """The way for long words, taken for short ones: the same words come up, uniformly."""
     import krogh.programs.machines.sampling as sampling

@@ -206,6 +206,7 @@ def test_a_file_that_is_cut_short_or_gone_is_noticed(name: str, sealed: Path) ->
     assert "is not there" in damaged_page(sealed).source
 
 
+@pytest.mark.slow
 def test_a_bit_that_changed_anywhere_is_noticed(sealed: Path) -> None:
     """At places drawn with a fixed seed, in every file; and what is damaged is not shown as a result."""
     draw = random.Random(0)
@@ -311,6 +312,7 @@ def test_in_a_browser_nothing_of_a_hostile_study_runs_or_loads(browser: Any, hos
     assert tab.evaluate("document.images[0].naturalWidth") > 0
 
 
+@pytest.mark.slow
 def test_in_a_browser_figures_follow_the_theme_and_stay_readable_on_a_phone(browser: Any, gallery: Path) -> None:
     page = write_report(gallery)
     means = {}

@@ -373,6 +373,7 @@ def test_a_chain_has_strategies_up_to_its_order():
     assert list(MarkovChains(2, order=3).strategies()) == ["uniform", "unigram", "bigram", "trigram"]
 
 
+@pytest.mark.slow
 def test_kl_and_what_a_trial_is_judged_by():
     p, q = np.array([0.5, 0.5, 0.0], np.float32), np.array([0.25, 0.25, 0.5], np.float32)
     assert abs(float(kl(p, np.log(q) + 3)) - math.log(2)) < 1e-6

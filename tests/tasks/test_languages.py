@@ -104,6 +104,7 @@ def test_the_source_s_rule_asks_for_next_symbols_where_there_is_a_dead_state(nam
     assert np.array_equal(steps.tables.answers, other.tables.answers)
 
 
+@pytest.mark.slow
 def test_half_of_the_words_are_outside_and_a_quarter_are_near_misses():
     """Near misses of 0*: one 1 somewhere, its place uniform; other words outside are uniform."""
     task = RegularLanguage("0*|0*1(0|1)*1(0|1)*", 5, 5, "final")  # all but the words with a single 1
@@ -119,6 +120,7 @@ def test_half_of_the_words_are_outside_and_a_quarter_are_near_misses():
     assert np.array_equal(y[:, -1, 0], np.where(symbols[:64, 3] == 1, 1, -1)) and not y[:, :-1].any()
 
 
+@pytest.mark.slow
 def test_a_near_miss_is_one_symbol_away_from_a_word():
     task = RegularLanguage("(0101)*", 4, 12, "final")
     automaton, words = known_language("(0101)*"), texts(task, draw(task, 2048).symbols)

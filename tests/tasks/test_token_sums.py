@@ -53,6 +53,7 @@ def test_a_token_sum_is_equation_3_1(labels):
     assert np.allclose(np.asarray(examples.truth).reshape(9, -1, 3), loop(task, x, "z^3-z"), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_every_pair_may_have_its_own_function_and_amplitude():
     menu = ["z", "z^2", "sin(2)", "tanh", "[0.5, 0, 1]", "exp", "cos(3)"]
     names = [menu[place % 7] for place in range(6 * 2)]
@@ -62,6 +63,7 @@ def test_every_pair_may_have_its_own_function_and_amplitude():
     assert np.allclose(np.asarray(task.of_tokens(x).truth)[..., None], loop(task, x, names), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_label_reads_earlier_tokens_alone():
     task = TokenSum.random(6, 3, phi="z^2")
     x, other = tokens(4, 6, 3), tokens(8, 6, 3)[4:]
@@ -105,6 +107,7 @@ def test_moments_of_squares_have_a_closed_form():
     assert found["variance"] == pytest.approx(2 * 9 / 128) and found["null_risk"] > found["variance"]
 
 
+@pytest.mark.slow
 def test_noise_is_of_its_variance_and_no_part_of_the_truth():
     task = TokenSum.random(5, 3, phi="z", noise=0.25)
     drawn = task.batch(KEY, 4000)

@@ -49,6 +49,7 @@ def test_labels_are_those_of_the_definition(options):
     assert np.array_equal(found.x[:, [0, -1], -1], np.ones((5, 2))), "both ends are (0, 1)"
 
 
+@pytest.mark.slow
 def test_labels_of_prefixes_are_those_of_the_tokens_before():
     whole, steps = (WholeSequence.random(6, 3, every_step=every, **MIXED) for every in (False, True))
     raw = steps.draw(KEY, 4)

@@ -60,6 +60,7 @@ def test_resampled_draws_uniformly_with_replacement_whatever_the_room():
         Resampled(5, 0)
 
 
+@pytest.mark.slow
 def test_trials_with_samples_of_other_sizes_are_one_cohort_and_do_not_know_each_other():
     def trial(m: int) -> Trial:
         training = practical_training(0.3, 8, 5, STOP, labels=3, regime=Resampled(m, 4))

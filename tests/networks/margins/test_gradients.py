@@ -82,6 +82,7 @@ def test_a_reported_bound_is_not_above_what_sixty_gradients_find(name, correctio
         assert bounds.certificate.value < attacked.upper <= 1.001 * plain
 
 
+@pytest.mark.slow
 def test_nor_is_that_of_a_recurrent_network():
     """By the search, which begins with such steps."""
     compiled = compile_automaton(from_regex("a*"))

@@ -80,6 +80,7 @@ def test_good_shift_is_the_matrix_of_definition_5_3():
     np.testing.assert_allclose(shifted_outputs(network, shift, x)[:, 1], run.pseudo(expected, j=4), rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_good_shift_computes_its_target_and_does_not_grow_with_the_width():
     """m = 2000, ε = 0.1: beforehand correlations of 0.95 and 0.93 and a size of 23.0."""
     made = [random_good_shift(2000, seed=seed, dtype=np.float32) for seed in range(3)]
@@ -101,6 +102,7 @@ def test_a_good_shift_counts():
     assert construction_error(found, target(tokens)).correlation.min() > 0.9
 
 
+@pytest.mark.slow
 def test_the_check_of_a_good_shift_asks_for_correlation_and_for_the_definition():
     made = random_good_shift(1500, seed=0)
     checked = made.check()

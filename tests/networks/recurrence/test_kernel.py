@@ -57,6 +57,7 @@ def test_kernel_between_orders_answers_by_sequence_position_and_output():
     np.testing.assert_allclose(kernel_between(run, run, positions, ("W", "A")), flat @ flat.T, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_terms_of_unequal_places_fall_like_the_root_of_the_width():
     x = sequences(6)
     sizes = []

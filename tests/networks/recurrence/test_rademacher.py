@@ -30,6 +30,7 @@ def test_it_is_the_mean_over_all_signs_of_the_largest_correlation():
     assert np.mean(largest) <= linear_rademacher(radius, np.linalg.norm(features, axis=1))
 
 
+@pytest.mark.slow
 def test_the_kernel_is_that_of_the_networks_gradients():
     task, model = WholeSequence.random(5, 3, seed=2), ElmanRnn(7)
     params, x = model.init(jax.random.key(1), task), np.asarray(task.batch(jax.random.key(2), 5).x)

@@ -97,6 +97,7 @@ def test_the_sizes_are_those_of_the_reference():
             assert np.mean(ratios) == pytest.approx(1, abs=0.15)
 
 
+@pytest.mark.slow
 def test_the_target_is_found_at_width_two_thousand():
     network = made(2000, 0.3, seed=1)
     details = network.check().details

@@ -63,7 +63,7 @@ ANSWER_SECONDS = 5.0
 HEAD_SECONDS = 20.0  # for a head to say that it is well, which takes it two
 SHUTDOWN_SECONDS = 2.0  # for Ray to end; where its processes were ended first, it waits for them
 ENDING_SECONDS = 2.0  # for a look that has begun, when a run ends
-OPENING_SECONDS = 20.0  # between a head's first answer and its first client
+OPENING_SECONDS = 60.0  # between a head's first answer and its first client
 NO_WORKER_SECONDS = 20.0  # without a worker, before that is said
 ENVIRONMENT = {
     CPU: {"KROGH_CORES": "1", "NPROC": "1", "JAX_PLATFORMS": "cpu"},  # NPROC: threads of XLA's pool

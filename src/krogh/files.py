@@ -63,7 +63,7 @@ def destination(path: Path, inside: str = "") -> Path:
     kind = _KINDS.get(stat.S_IFMT(there), "")
     hint = f" (try {path / inside})" if inside and stat.S_ISDIR(there) else ""
     require(not kind, f"what is written must be a file, and {path} is {kind}{hint}")
-    return path.resolve() if path.is_symlink() else path
+    return Path(os.path.realpath(path)) if path.is_symlink() else path  # `resolve` fails where links go round
 
 
 @contextmanager
@@ -120,9 +120,10 @@ def _number_of_fault(cause: Exception, path: Path) -> int | None:
 def is_text(path: str) -> bool:
     """Whether a path can be written down: a file system may have names that are none in any language."""
     try:
-        return bool(path.encode("utf-8")) or not path
+        path.encode("utf-8")
     except UnicodeEncodeError:
         return False
+    return True
 
 
 def scan_table(path: Path) -> pl.LazyFrame:

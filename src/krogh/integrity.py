@@ -34,13 +34,14 @@ def own(folder: Path, name: str) -> Path:
     inside = name and not pure.is_absolute() and ".." not in pure.parts and "\\" not in name and "\0" not in name
     require(bool(inside), f"{name!r} names a file outside the study's folder {folder}")
     path = folder / name
-    resolved = path.resolve()
+    resolved = Path(os.path.realpath(path))  # `resolve` fails where links go round
     # A folder of studies may be reached by links; what is below it may not leave it.
     require(
         resolved.is_relative_to(folder.resolve()),
         f"{path} leads out of the study's folder by a link; put the file itself there",
     )
-    require(not resolved.exists() or resolved.is_file(), f"{path} is no file")
+    there = resolved.is_symlink() or resolved.exists()  # still a link: it leads to itself
+    require(not there or resolved.is_file(), f"{path} is no file")
     return path
 
 
@@ -48,7 +49,7 @@ def require_own_folders(folder: Path) -> None:
     """Refuse a study of which a folder is a link that leads out: what is written there would be written elsewhere."""
     for name in FOLDERS:
         path = folder / name
-        inside = path.resolve().is_relative_to(folder.resolve())
+        inside = Path(os.path.realpath(path)).is_relative_to(folder.resolve())
         require(inside, f"{path} leads out of the study's folder by a link; put the folder itself there")
 
 

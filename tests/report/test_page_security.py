@@ -19,6 +19,7 @@ from pages import Page
 
 from krogh.cli import main
 from krogh.errors import KroghError
+from krogh.files import destination
 from krogh.integrity import DIGESTS, digests, written_files
 from krogh.report import write_report
 from krogh.report.drawing import THEMES, embed
@@ -254,6 +255,16 @@ def test_the_command_fails_with_the_page_written(sealed: Path, monkeypatch: Any,
 
 
 # --- links and crafted names -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["claims.json", "trials.parquet"])
+def test_links_that_go_round_are_one_line(name: str, sealed: Path) -> None:
+    (sealed / name).unlink()
+    (sealed / name).symlink_to(name)
+    with pytest.raises(KroghError, match=f"{name}.* is no file") as problem:
+        write_report(sealed)
+    assert len(str(problem.value).splitlines()) == 1
+    assert destination(sealed / name) == sealed / name  # one of the user's own is replaced
 
 
 @pytest.mark.parametrize("what", ["study.json", "claims.json", "trials.parquet", "study"])

@@ -106,12 +106,8 @@ class Member:
             said = dict(json.loads((self.folder / f"{name}.json").read_text(encoding="utf-8")))
         except FileNotFoundError:
             return None
-        except (
-            OSError,
-            TypeError,
-            ValueError,
-            RecursionError,
-        ):  # a network that is away for a moment: whoever lives will be read again
+        except (OSError, TypeError, ValueError, RecursionError):
+            # A network that is away for a moment, or what no member has written: whoever lives will be read again.
             return self._known.get(name, {})
         self._known[name] = said
         return said
